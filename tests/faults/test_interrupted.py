@@ -20,6 +20,7 @@ from tests.support.real import ONE_ARM, SHORT_STEP, Leftovers, Program, end, exp
 def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
     program: Program, before: Leftovers, failpoint: str, signal_number: int
 ) -> None:
+    program.prefix = [*program.prefix, "env", "--default-signal=HUP"]  # also where the tests run under nohup
     path = program.write(experiment_text("interrupted", ONE_ARM, SHORT_STEP))
     with program.stopped_at(FAILPOINTS[failpoint], "run", path) as process:
         assert end(process, signal_number) == 130
@@ -27,6 +28,14 @@ def test_an_interrupted_study_cleans_up_at_once_and_can_be_resumed(
     assert "Traceback" not in program.output()
     assert program.leftovers() == before
     resumed(program)
+
+
+def test_nohup_protects_a_study_from_the_hang_up_of_its_terminal(program: Program, before: Leftovers) -> None:
+    program.prefix = [*program.prefix, "nohup"]
+    path = program.write(experiment_text("nohup", ONE_ARM, SHORT_STEP))
+    with program.stopped_at(FAILPOINTS["measure"], "run", path) as process:
+        assert end(process, signal.SIGHUP) == 0
+    assert "interrupted" not in program.output()
 
 
 def test_ctrl_c_while_data_are_prepared_leaves_nothing(program: Program, before: Leftovers, tmp_path: Path) -> None:

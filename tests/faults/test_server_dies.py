@@ -128,8 +128,14 @@ def test_a_disk_full_of_studies_loses_the_run_that_could_not_be_saved_and_no_oth
         assert "fix the cause, then continue: mydyno resume" in inside.output()
         assert "Traceback" not in inside.output()
         assert program.leftovers() == before
+        fill(seen)
+        (study,) = (path for path in seen.iterdir() if path != filler)
+        report = inside.run("report", str(program.studies / study.name))
+        assert report.returncode == 3
+        assert f"mydyno: error: {program.studies / study.name}/summary.json: No space left on device" in report.stderr
+        assert "Traceback" not in report.stderr
+        assert not list(study.glob(".*.new"))
         filler.unlink()
-        study = next(seen.iterdir())
         done = inside.run("resume", str(program.studies / study.name))
         assert done.returncode == 0, done.stderr
         assert json.loads((study / "summary.json").read_text())["state"] == "complete"

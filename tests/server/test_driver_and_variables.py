@@ -228,6 +228,20 @@ async def test_the_environment_is_read_back_from_the_live_process(instance: Mysq
     assert evidence.text == "MALLOC_ARENA_MAX is 2, wanted 4; MISSING is not set, wanted 1"
 
 
+async def test_a_library_below_a_closed_folder_is_preloaded(instance: MysqldServer, tmp_path: Path) -> None:
+    (tmp_path / "closed/lib").mkdir(parents=True)
+    library = tmp_path / "closed/lib/libnothing.so"
+    subprocess.run(["cc", "-shared", "-nostdlib", "-o", library, "-x", "c", "/dev/null"], check=True)
+    (tmp_path / "closed").chmod(0o700)
+    treatment = EnvironmentTreatment({"LD_PRELOAD": str(library)})
+    await treatment.apply(instance)
+    await instance.start()
+    evidence = await treatment.evidence(instance)
+    assert evidence.holds, evidence.text
+    missing = await EnvironmentTreatment({"LD_PRELOAD": f"{library.parent}/libnone.so"}).evidence(instance)
+    assert "libnone.so of LD_PRELOAD is not mapped" in missing.text
+
+
 @pytest.mark.parametrize("name", ["dynoload", pytest.param("sysbench", marks=pytest.mark.exhaustive)])
 async def test_deletes_go_on_until_the_tables_are_empty_and_agree_with_the_server(
     environment: PrivateEnvironment, instance: MysqldServer, tmp_path: Path, name: str

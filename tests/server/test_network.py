@@ -55,6 +55,12 @@ warmup = "0s"
 measure = "2s"
 driver = "dynoload"
 [[steps]]
+workload = "oltp_update_index"
+connections = 2
+warmup = "0s"
+measure = "1s"
+driver = "dynoload"
+[[steps]]
 workload = "connect"
 connections = 2
 warmup = "0s"
@@ -158,7 +164,9 @@ def test_a_chosen_suite_with_a_verified_certificate_and_zlib_is_proved(
     assert f"Ssl_version TLSv1.2, Ssl_cipher {CIPHER}" in texts(run, "tls")
     assert "Compression ON" in texts(run, "compression")
     assert "connect-2: connections end with their login" in texts(run, "compression")
-    (load,) = [e for e in run["evidence"] if e["treatment"] == "compression" and "received_share" in e["facts"]]
+    counted = [e for e in run["evidence"] if e["treatment"] == "compression" and "received_share" in e["facts"]]
+    load, writing = counted
+    assert "the packets are too small to be compressed" in writing["text"]
     assert load["facts"]["received_share"] < 0.8
     carried, wire = load["facts"]["interface_bytes"], load["facts"]["wire_received_bytes"]
     assert 0.7 < carried / wire < 1.5, "the interface saw what the driver received, and headers"
@@ -202,7 +210,7 @@ def test_bytes_and_cpu_per_transaction_and_a_limit_are_told(study: tuple[Network
         told = "network_bytes_per_transaction" in values
         assert told == (run["arm"] != "loopback"), "no sampled interface sees loopback"
     assert {limit["arm"] for limit in summary["limits"]} == {"plain", "chosen"}
-    assert {limit["step"] for limit in summary["limits"]} == {"connect-2", "oltp_read_only-4"}
+    assert {limit["step"] for limit in summary["limits"]} == {"connect-2", "oltp_read_only-4", "oltp_update_index-2"}
 
 
 def test_nothing_is_left_of_the_study(study: tuple[NetworkStudy, dict[str, Any]] | None) -> None:

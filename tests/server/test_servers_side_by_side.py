@@ -64,7 +64,7 @@ hugetlb-2 = { huge_pages = "hugetlb", variables = { innodb_buffer_pool_size = "6
 
 def missing(treatment: Treatment, experiment: Experiment) -> bool:
     """Whether this host cannot do it; says so."""
-    words = treatment.obstacle(experiment.server)
+    words = treatment.obstacle(experiment.server) or treatment.server_obstacle(experiment.server)
     if words is not None:
         note_not_run(f"beside other servers: {treatment.name}: {words}")
     return words is not None

@@ -178,7 +178,7 @@ def test_a_link_is_shaped_for_each_slice_and_sessions_keep_their_tls(program: Pr
         texts = {one.treatment: one.text for one in run.evidence}
         assert ("Ethernet of 5 Mbit/s" in texts["network"]) == (run.arm == "narrow")
         assert "(4 with TLSv1.3" in texts["tls"]
-        assert "MB came over the connection" in texts["compression"]
+        assert "MB of packets came as" in texts["compression"]
     fast, slow = (
         mean(one.queries / one.length_s for one in slices_of(program.study()) if one.arm == arm)
         for arm in ("wide", "narrow")

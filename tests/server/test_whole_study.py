@@ -121,7 +121,7 @@ def test_no_password_is_in_the_study_folder_or_in_the_process_list(program: Prog
     def passwords() -> list[str]:
         words = [path.read_text() for path in program.temporary.glob("mydyno-*/control.password")]
         for path in program.temporary.glob("mydyno-*/sysbench.conf"):
-            words += [line.partition("=")[2] for line in path.read_text().splitlines() if "password" in line]
+            words += [line.partition("=")[2].strip('"') for line in path.read_text().splitlines() if "password" in line]
         return [word for word in words if len(word) == 32]
 
     path = program.write(experiment_text("secret", ONE_ARM, SHORT_STEP))

@@ -121,6 +121,11 @@ impl ArrivalSchedule {
         })
     }
 
+    /// Seconds to the last operation of a trace; none of a rate.
+    pub fn trace_s(&self) -> Option<f64> {
+        Some(*self.trace.as_ref()?.last()? as f64 / 1e9)
+    }
+
     /// Reads a rate as people write it: `5000`; steps `1000@10s,2000@10s,4000`; a ramp `1000..5000@30s`; a sine wave
     /// around 5000, 2000 high, with a period of a minute, `5000~2000@60s`.
     ///

@@ -7,7 +7,7 @@ mod common;
 mod memcached;
 
 use common::freeze::{assert_closed_form, freeze, on_a_still_host};
-use common::{command, signal, Running};
+use common::{command, run, signal, Running};
 use dyno_patience::Patience;
 use memcached::Memcached;
 use nix::sys::signal::Signal;
@@ -61,6 +61,26 @@ fn a_server_that_comes_back_is_used_again_and_what_was_lost_is_counted() {
     let unfinished = result.count("/ends/unfinished");
     assert_eq!(ended + unfinished, result.count("/plan/planned"), "lost {lost}");
     assert_eq!(lost, unfinished);
+}
+
+#[test]
+fn what_the_server_refuses_is_an_ignored_error_and_not_unfinished() {
+    let test = "what_the_server_refuses_is_an_ignored_error_and_not_unfinished";
+    let Some(server) = Memcached::start(test, &[]) else {
+        return;
+    };
+    let result = run(&format!(
+        "kv run {} --ratio 1:1 --value-size 2000000 --hit-ratio any --ignore-errors all --duration 300ms --quiet",
+        server.place()
+    ));
+    assert_eq!(result.code, 4, "{}", result.stderr);
+    assert!(result.count("/ends/refused") > 0, "{}", result.last()["ends"]);
+    assert_eq!(result.count("/ends/unfinished"), 0);
+    let findings = result.last()["verdict"]["findings"].to_string();
+    assert!(
+        findings.contains("ignored_errors") && !findings.contains("unfinished"),
+        "{findings}"
+    );
 }
 
 #[test]

@@ -82,11 +82,11 @@ fn text_statements_and_connection_churn_run_too() {
     assert_eq!(connected + churn.count("/ends/ended_after_stop"), 100);
     assert!(churn.last().get("tls").is_none());
     // Each connection's bytes count, not those of the two that were there at the end alone.
-    for way in ["sent", "received"] {
-        let bytes = churn.count(&format!("/traffic/wire_{way}_bytes"));
+    for count in ["wire_sent", "wire_received", "compressed_sent", "compressed_received"] {
+        let bytes = churn.count(&format!("/traffic/{count}_bytes"));
         assert!(
             bytes > connected * 25,
-            "{bytes} bytes {way} over {connected} connections"
+            "{count}: {bytes} bytes over {connected} connections"
         );
     }
 }

@@ -39,6 +39,11 @@ fn a_wave_and_a_trace_do_what_they_say() {
     assert_eq!(trace.count("/plan/planned"), 4, "{}", trace.stderr);
     assert_eq!(trace.count("/response/count"), 4);
     assert_eq!(trace.last()["settings"]["arrivals"], "trace");
+    let findings = trace.last()["verdict"]["findings"].to_string();
+    assert!(
+        findings.contains("the first 1.0 s of the trace's 5.0 s were played"),
+        "{findings}"
+    );
     // The warm-up plays the beginning of the trace, the measurement all of it anew.
     assert_eq!(trace.count("/whole_load_counts/transactions"), 4 + 3);
     std::fs::write(&path, "0.2\n0.1\n").unwrap();

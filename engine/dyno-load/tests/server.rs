@@ -311,7 +311,9 @@ fn compression_shows_in_the_bytes_on_the_wire() {
              --compression {compression}"
         ));
         assert_ended(&result, compression);
-        result.number("/traffic/wire_received_bytes") / result.number("/traffic/raw_received_bytes")
+        let bytes = |layer: &str| result.number(&format!("/traffic/{layer}_received_bytes"));
+        assert_eq!(bytes("compressed"), bytes("wire"), "there is no TLS");
+        bytes("compressed") / bytes("raw")
     };
     assert_eq!(received("off"), 1.0);
     // Rows of random digits: half of each byte is news.

@@ -70,6 +70,9 @@ pub struct End {
     pub in_flight_at_stop: u64,
     /// Measured transactions whose end was not seen by the hard stop.
     pub unfinished: u64,
+    /// Measured transactions that the server refused.
+    #[serde(default)]
+    pub refused: u64,
     /// Planned transactions of the measurement that never started.
     pub not_started: u64,
     /// Operations scheduled for this worker's measurement; 0 in a closed loop.
@@ -85,6 +88,7 @@ impl End {
     pub fn add(&mut self, other: &Self) {
         self.in_flight_at_stop += other.in_flight_at_stop;
         self.unfinished += other.unfinished;
+        self.refused += other.refused;
         self.not_started += other.not_started;
         self.planned += other.planned;
         self.longest_pause_ns = self.longest_pause_ns.max(other.longest_pause_ns);

@@ -127,6 +127,16 @@ impl<E: Extra> Tally<E> {
     /// Counts operations that will not end: so many that belong to the measurement, and so many of the warm-up.
     pub fn given_up(&mut self, measured: u64, of_warmup: u64) {
         self.end.unfinished += measured;
+        self.left_out(measured, of_warmup);
+    }
+
+    /// Counts an operation that the server has refused: it has ended, and is not completed.
+    pub fn refused(&mut self, measured: bool) {
+        self.end.refused += u64::from(measured);
+        self.left_out(u64::from(measured), u64::from(!measured));
+    }
+
+    fn left_out(&mut self, measured: u64, of_warmup: u64) {
         self.phase.unfinished += match self.intervals.phase {
             Phase::Warmup => of_warmup,
             // What the warm-up has left does not belong to the plan of the measurement.

@@ -39,10 +39,12 @@ def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
     """The second and further arms against the first. Raises UserError for unknown arms, fewer than two, or no effects
     yet.
     """
-    effects = arm_effects(study, arms)
+    effects, own = arm_effects(study, arms), compared_study(study, 0)
+    if own.alarm:
+        effects = tuple(one.model_copy(update={"verdict": "not_measurable"}) for one in effects)
     declared = all(one.declared for one in effects)
     made = ArmComparison(
-        study=compared_study(study, 0),
+        study=own,
         arms=tuple(arms),
         answer=(),
         conclusions=CONCLUSIONS[: 1 if declared else 2],
@@ -54,7 +56,9 @@ def compare_arms(study: SavedStudy, arms: Sequence[str]) -> ArmComparison:
 
 
 def _answer(made: ArmComparison, primary: str) -> tuple[str, ...]:
-    """A sentence for each arm on the primary metric, at most three."""
+    """A sentence for each arm on the primary metric, at most three; or that the control differs from its copy."""
+    if made.study.alarm:
+        return (f"Two equal servers differ, so no difference is claimed: {made.study.alarm}.",)
     found = []
     for arm in made.arms[1:]:
         of_arm = (one for one in made.effects if (one.metric, one.arm) == (primary, arm))

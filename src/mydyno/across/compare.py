@@ -267,6 +267,8 @@ def _indirect(studies: Sequence[SavedStudy], ground: CommonGround, judge: _Judge
         control = first.summary.control
         if other.summary.control != control or not same_control(first, other, control):
             continue
+        if any(alarm_of(study.summary.effects) for study in (first, other)):
+            continue
         metric = first.summary.primary
         if other.summary.primary != metric or metric in ground.unlike_metrics:
             continue
@@ -361,9 +363,9 @@ def _steps(studies: Sequence[SavedStudy]) -> tuple[list[Step], list[NotCompared]
             only = f"only {_listed(having)} {'has' if len(having) == 1 else 'have'} it"
             refused.append(NotCompared(what=f"load level {name}", reason=only))
             continue
-        if any(steps[name].options != known[0][name].options for steps in known):
-            options = [", ".join(step_options(steps[name])) for steps in known]
-            refused.append(_differs(f"load level {name}", "the workload's options differ", options))
+        options = [", ".join(step_options(steps[name])) for steps in known]
+        if len(set(options)) > 1:
+            refused.append(_differs(f"load level {name}", "its options differ", options))
             continue
         common.append(known[0][name])
     return common, refused

@@ -244,8 +244,8 @@ def _level_words(comparison: Comparison) -> list[str]:
             f"The control is the same in {one.first} and {second}. {size}: that is the difference between the "
             "sessions. Relative to the control, the differences of effects are also those of the arms' levels."
             if one.same_control
-            else f"The controls of {one.first} and {second} are not the same. {size}: it contains the effects of both "
-            "server and session, so levels are not compared."
+            else f"The controls of {one.first} and {second}, or their load, are not the same. {size}: it contains more "
+            "than the difference between the sessions, so levels are not compared."
         )
     return found
 

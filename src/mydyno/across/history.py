@@ -23,7 +23,7 @@ import numpy as np
 
 from mydyno.across.history_document import answer, series_sentence
 from mydyno.across.saved import SavedStudy, host_difference, host_identity, without_copies
-from mydyno.across.settings import changed_between, data_settings, differing_definition, file_settings, step_settings
+from mydyno.across.settings import changed_between, data_settings, differing_definition, file_settings, load_settings
 from mydyno.errors import MydynoError, UserError
 from mydyno.model.definition.problems import with_guess
 from mydyno.model.frozen_record import Contrast
@@ -299,7 +299,7 @@ def why_left_out(study: SavedStudy, newest: SavedStudy) -> str:
     different += [f"{name} {value}" for name, value in others.items() if files.get(name, value) != value]
     if different:
         return f"other data ({', '.join(different)})"
-    if not _steps_of(newest).items() & _steps_of(study).items():
+    if not load_settings(newest).items() & load_settings(study).items():
         return "other load: it has no load level in common with the newest study"
     control = newest.summary.control
     if control in study.summary.arms and (settings := differing_definition((newest, study), control)):
@@ -325,11 +325,7 @@ def _of_series(studies: Sequence[SavedStudy], newest: SavedStudy, key: Key) -> M
 
 def with_step(studies: Sequence[SavedStudy], newest: SavedStudy, step: str) -> list[SavedStudy]:
     """The studies that load this step as the newest one does."""
-    return [study for study in studies if _steps_of(study).get(step) == _steps_of(newest).get(step)]
-
-
-def _steps_of(study: SavedStudy) -> dict[str, str]:
-    return {step.id: step_settings(step) for step in study.study.experiment.resolved_steps}
+    return [study for study in studies if load_settings(study).get(step) == load_settings(newest).get(step)]
 
 
 def _keys(newest: SavedStudy, wanted: Selection) -> list[Key]:

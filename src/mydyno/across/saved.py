@@ -1,8 +1,8 @@
 """One saved study as comparisons read it, and the reasons for which it cannot be read; its host, and the letter
 that names it.
 
-Studies ran on the same host if its name, processor, CPUs and memory are the same. Kernel, distribution and settings may
-change on one host: a history shows them as changes.
+Studies ran on the same host if its name, processor, CPUs and memory are the same, and an external server listens at the
+same place. Kernel, distribution and settings may change on one host: a history shows them as changes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mydyno.model.stored.records import RunRecord, StudyRecord
 from mydyno.model.stored.summary import EffectRecord, Summary
 from mydyno.results.families import verdict_metrics
 from mydyno.results.precision import used_values
+from mydyno.servers.dsn import place_of
 from mydyno.store.study_folder import StudyFolder
 
 
@@ -151,13 +152,14 @@ def _first_block(folder: StudyFolder, plan: Plan) -> tuple[RunRecord, ...]:
 IDENTITY = ("hostname", "cpu_model", "cpus", "memory_bytes")
 
 HostIdentity = tuple[tuple[str, str], ...]
-"""(fact, value in words) of IDENTITY, as far as recorded; of several host groups all of them."""
+"""(fact, value in words) of IDENTITY, as far as recorded; of several host groups all of them; "server": host:port."""
 
 
 def host_identity(study: SavedStudy) -> HostIdentity:
-    """What identifies the host, or the hosts, of a study."""
-    hosts = [study.study.hosts[name] for name in sorted(study.study.hosts)] or [study.study.host]
-    found = []
+    """What identifies the host, or the hosts, of a study; and of an external server the server, and its own host."""
+    record, dsn = study.study, study.study.experiment.server.dsn
+    hosts = [record.hosts[name] for name in sorted(record.hosts)] or [record.server_host, record.host]
+    found = [] if dsn is None else [("server", place_of(dsn))]
     for facts in hosts:
         for name in IDENTITY:
             value = facts.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from mydyno.across.saved import SavedStudy
+from mydyno.across.saved import SavedStudy, host_identity
 from mydyno.document.parts import Fold, Note, Part, Table
 from mydyno.drivers.catalogue import DRIVERS
 from mydyno.language import agreed
@@ -83,8 +83,7 @@ def _load(study: SavedStudy) -> dict[str, str | None]:
     """Data and steps."""
     experiment = study.study.experiment
     found = data_settings(experiment.data)
-    for step in experiment.resolved_steps:
-        found[f"load level {step.id}"] = step_settings(step)
+    found |= {f"load level {step}": words for step, words in load_settings(study).items()}
     return found | file_settings(study)
 
 
@@ -98,6 +97,11 @@ def data_settings(data: DataSpec) -> dict[str, str | None]:
     return {f"data.{name}": text_of(value) for name, value in data.model_dump().items()}
 
 
+def load_settings(study: SavedStudy) -> dict[str, str | None]:
+    """{step: how it loads}."""
+    return {step.id: step_settings(step) for step in study.study.experiment.resolved_steps}
+
+
 def step_settings(step: Step) -> str:
     """Driver, windows and options of a step."""
     warmup, measured = format_duration(step.warmup_s), format_duration(step.measure_s)
@@ -105,17 +109,20 @@ def step_settings(step: Step) -> str:
 
 
 def step_options(step: Step) -> list[str]:
-    """The workload's options: "range_size=5"."""
-    return [f"{name}={text_of(value)}" for name, value in sorted(step.options.items())]
+    """Options of the workload and the step: "range_size=5", "search of rate: p99 ≤ 20 ms", "statements=on"."""
+    searched = [] if step.search is None else [f"search of {step.search.of}: {step.search.words}"]
+    options = [f"{name}={text_of(value)}" for name, value in sorted(step.options.items())]
+    return [*options, *searched, *["statements=on"] * step.statements]
 
 
 def _host(study: SavedStudy) -> dict[str, str | None]:
-    """The facts of a study's host; of several host groups the facts that all of them share."""
+    """The facts of a study's host, and of an external server's; of several host groups those that all of them share."""
     hosts = list(study.study.hosts.values()) or [study.study.host]
     facts = [comparable_facts(one) for one in hosts]
     shared = {name: value for name, value in facts[0].items() if all(one.get(name) == value for one in facts)}
     ordered = [name for name in dict.fromkeys([*FIRST_FACTS, *sorted(shared)]) if name in shared]
     found = {name: shared[name] for name in ordered if name not in NOT_COMPARED}
+    found |= {f"server's {name}": value for name, value in comparable_facts(study.study.server_host).items()}
     words = {name: value if isinstance(value, str) else "yes" if value else "no" for name, value in found.items()}
     return {"hostname": study.host, **words}
 
@@ -127,6 +134,7 @@ def _experiment(study: SavedStudy) -> dict[str, str | None]:
         "question": experiment.question,
         "scale": experiment.scale,
         "control": experiment.control,
+        "instances": str(experiment.instances),
         "arms": ", ".join(arm.name for arm in experiment.arms),
         "primary metric": ", ".join(experiment.verdict.primary),
         "margin": f"{experiment.verdict.margin * 100:.10g} %",
@@ -138,7 +146,8 @@ def _experiment(study: SavedStudy) -> dict[str, str | None]:
 
 def _server(study: SavedStudy) -> dict[str, str | None]:
     spec = study.study.experiment.server
-    found: dict[str, str | None] = {"server": spec.dsn or spec.title, "version": study.server}
+    name = "server" if spec.dsn is None else "external server"
+    found: dict[str, str | None] = {name: spec.dsn or spec.title, "version": study.server}
     if len(set(study.server_of.values())) > 1:
         found |= {f"{arm}: version": server for arm, server in study.server_of.items()}
     found |= {f"{name} (set)": text_of(value) for name, value in spec.variables.items()}
@@ -194,22 +203,29 @@ def _group(name: str, of: Sequence[Mapping[str, str | None]]) -> SettingGroup:
 
 
 def differing_definition(studies: Sequence[SavedStudy], arm: str) -> tuple[str, ...]:
-    """Which of an arm's treatments differ between studies: "variables.innodb_io_capacity"."""
-    known = [treatments(study.study.experiment.arm(arm)) for study in studies]
+    """Which of an arm's treatments differ between studies: "variables.innodb_io_capacity", "instances"."""
+    known = []
+    for experiment in (study.study.experiment for study in studies):
+        spec = experiment.arm(arm)
+        known.append(treatments(spec) | {"instances": str(experiment.instances_of(spec))})
     every = dict.fromkeys(name for one in known for name in one)
     return tuple(name for name in every if len({one.get(name) for one in known}) > 1)
 
 
 def same_control(first: SavedStudy, second: SavedStudy, control: str) -> bool:
-    """Whether a control is the same server with the same settings, treatments, data and host in both studies."""
+    """Whether a control is the same server with the same settings, treatments, data, load and host in both studies.
+    Steps and files that one of them lacks do not count.
+    """
 
     def known(of: SavedStudy) -> tuple[object, ...] | None:
         run = next((run for run in of.runs if run.arm == control), None)
         server = (of.server_of.get(control), of.study.versions.get("server"), server_variables(run))
-        return None if run is None else (*server, of.study.experiment.data, of.host)
+        return None if run is None else (*server, of.study.experiment.data, host_identity(of))
 
     one, other = known(first), known(second)
-    return one is not None and one == other and not differing_definition((first, second), control)
+    mine, theirs = (file_settings(of) | load_settings(of) for of in (first, second))
+    is_same = one is not None and one == other and all(mine[name] == theirs[name] for name in mine.keys() & theirs)
+    return is_same and not differing_definition((first, second), control)
 
 
 def changed_between(before: SavedStudy, after: SavedStudy) -> tuple[str, ...]:

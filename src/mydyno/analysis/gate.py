@@ -239,6 +239,8 @@ def _obstacle(study: Examined) -> str:
         return f"no run of the study is valid{': ' + cut(why) if why else ''}"
     if looks is not None and not study.due:
         return agreed(f"effects are examined from {looks.first} blocks on, and the study has {blocks(done)}")
+    if not study.due and done < len(study.plan.blocks):
+        return agreed(f"the study is not finished: {done} of {len(study.plan.blocks)} blocks are")
     return ""
 
 

@@ -18,6 +18,7 @@ from mydyno.document import counted
 from mydyno.document.parts import Cell, Part, Table
 from mydyno.document.result import StudyResult
 from mydyno.language import agreed
+from mydyno.model.definition.special_steps import is_paced
 from mydyno.model.stored.counted import (
     MEASURES,
     SYSTEM_CALL,
@@ -246,16 +247,17 @@ def part(result: StudyResult) -> Part | None:
     record = result.summary.kernel
     if record is None:
         return None
-    found = [(one, sentence(one, record), _tables(one)) for one in record.contrasts]
+    paced = {step.id for step in result.study.experiment.resolved_steps if is_paced(step)}
+    found = [(one, sentence(one, record), _tables(one, one.step in paced)) for one in record.contrasts]
     body = counted.body(result, found, "kernel", None, quality(record))
     says = counted.finding(result, record, found, [any(of.beyond_noise for of in one.rows) for one in record.contrasts])
     return Part(id="kernel", heading="What the kernel does for the server", says=says, body=body)
 
 
-def _tables(contrast: KernelContrast) -> list[Table]:
+def _tables(contrast: KernelContrast, paced: bool) -> list[Table]:
     times = time_rows(contrast)
     found = [
-        _compared(contrast, "Time per transaction", times, counted.connection_note(contrast)),
+        _compared(contrast, "Time per transaction", times, "" if paced else counted.connection_note(contrast)),
         _durations(contrast, [one for one in times if one.control_percentiles_us or one.arm_percentiles_us]),
         _compared(contrast, "Number per transaction", count_rows(contrast)),
     ]

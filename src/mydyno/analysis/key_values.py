@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Literal
@@ -160,6 +160,12 @@ def _steps(result: StudyResult, arm: str, step: StepLevel) -> list[StepRecord]:
     return found
 
 
+def _spread(result: StudyResult, arm: str, step: StepLevel) -> Spread | None:
+    """The latency with the throughput that the effects are ratios of, where there is one."""
+    found, level = spread_of(_steps(result, arm, step)), result.level_of("ops", step.id, arm)
+    return found if found is None or level is None else replace(found, ops_per_s=level)
+
+
 def _named(result: StudyResult, arm: str) -> Cell:
     return Cell(result.styles[arm].label, mark=glyph(result.styles[arm]))
 
@@ -173,7 +179,7 @@ def _kept(result: StudyResult) -> Table:
     rows: list[list[str | Cell]] = []
     for arm in result.styles:
         runs = _records(result, arm)
-        rates = [spread_of(_steps(result, arm, step)) for step in result.steps]
+        rates = [_spread(result, arm, step) for step in result.steps]
         gets = [step.id for step in result.steps if step.workload == "kv_get"]
         rows.append([
             _named(result, arm),
@@ -217,7 +223,7 @@ def _signed_mb(size_bytes: float) -> str:
 
 def _latency(result: StudyResult, step: StepLevel) -> Table | None:
     """memaslap's figures for every arm."""
-    found = {arm: spread_of(_steps(result, arm, step)) for arm in result.styles}
+    found = {arm: _spread(result, arm, step) for arm in result.styles}
     rows: list[list[str | Cell]] = [
         [_named(result, arm), *_numbers(_spread_cells(spread))] for arm, spread in found.items() if spread is not None
     ]

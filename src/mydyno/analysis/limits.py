@@ -1,10 +1,11 @@
 """Which limit each arm met at each step: the link, the server's CPU, the load's CPU, or none of them.
 
 Determined by utilisation over the measured window, never by the shape of a curve. A link is full when its interface
-carried 90 % of what the timed transfer of the same run delivered; CPUs are full when 90 % of their time was busy; a
-load program is full when its busiest thread was on a CPU for 95 % of the time. Shares of server and load are of all
-usable CPUs; the rest of the busy time belongs to kernel threads and other programs. The host of an external
-server is not measured: if nothing on this host is full its CPUs may be the limit.
+carried 90 % of what the timed transfer of the same run delivered, or of its bandwidth where a long latency hides that;
+CPUs are full when 90 % of their time was busy; a load program is full when its busiest thread was on a CPU for 95 % of
+the time. Shares of server and load are of all usable CPUs; the rest of the busy time belongs to kernel threads and
+other programs. The host of an external server is not measured: if nothing on this host is full its CPUs may be the
+limit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from mydyno.wording.numbers import percent
 FULL = 0.90
 THREAD_FULL = 0.95
 Whose = Literal["server CPU", "load CPU", "others' CPU"]
-NEEDED = ("cpu_user_pct", "cpu_system_pct", "driver_cpu_user_pct", "driver_cpu_system_pct")
+OF_LOAD = ("driver_cpu_user_pct", "driver_cpu_system_pct")
+NEEDED = ("cpu_user_pct", "cpu_system_pct", *OF_LOAD)
 OF_SERVER = ("server_cpu_user_pct", "server_cpu_system_pct")
 DIRECTIONS = {
     "server": (("tx", "to_load_bits_per_s"), ("rx", "to_server_bits_per_s")),
@@ -62,25 +64,26 @@ def limits_of(
 def utilisation(run: RunRecord, values: Mapping[str, float], step: str, cpus: float) -> dict[str, float]:
     """Shares of 1: link, link_reached (1 or 0), cpu, server, load, thread; empty if the run has no proved link.
 
-    server is absent if the server's process is not of this host.
+    server is absent if the server's process is not of this host, load if it came from clients.
     """
     link = next((evidence.facts for evidence in run.evidence if evidence.treatment == "network"), None)
     if link is None or any(name not in values for name in NEEDED):
         return {}
     carried = [
-        values.get(f"network_{way}_bytes_per_s", 0.0) * 8 / (float(link[ceiling]) * FRAME_TO_PAYLOAD)
-        for way, ceiling in DIRECTIONS[link.get("side", "server")]
-        if link.get(ceiling)
+        values.get(f"network_{way}_bytes_per_s", 0.0) * 8 / (float(ceiling) * FRAME_TO_PAYLOAD)
+        for way, timed in DIRECTIONS[link.get("side", "server")]
+        if (ceiling := link.get("link_bits_per_s") or link.get(timed))
     ]
     if link.get("side") == "load" and OF_SERVER[0] in values:
         return {}  # the CPUs are those of the server's host (server.ssh), whose number is not known here
-    threads = [record.driver.busiest_thread_cpu_pct for record in run.steps if record.id == step]
-    server = {"server": sum(values[name] for name in OF_SERVER) / 100 / cpus} if OF_SERVER[0] in values else {}
-    return server | {
+    drivers = [record.driver for record in run.steps if record.id == step]
+    threads = [driver.busiest_thread_cpu_pct for driver in drivers]
+    on_host = {"server": OF_SERVER} if OF_SERVER[0] in values else {}
+    on_host |= {} if any(driver.clients for driver in drivers) else {"load": OF_LOAD}
+    return {whose: sum(values[name] for name in names) / 100 / cpus for whose, names in on_host.items()} | {
         "link": max(carried, default=0.0),
         "link_reached": 1.0 if link.get("reached") and link.get("bandwidth") else 0.0,
         "cpu": (values["cpu_user_pct"] + values["cpu_system_pct"]) / 100,
-        "load": (values["driver_cpu_user_pct"] + values["driver_cpu_system_pct"]) / 100 / cpus,
         "thread": max((thread / 100 for thread in threads if thread is not None), default=0.0),
     }
 
@@ -98,7 +101,7 @@ def _limit(
     if shares["link"] >= FULL and shares["link_reached"] >= 0.5:
         return "link", "link"
     if shares["cpu"] >= FULL:
-        server, load = shares.get("server", 0.0), shares["load"]
+        server, load = shares.get("server", 0.0), shares.get("load", 0.0)
         others = max(shares["cpu"] - server - load, 0.0)
         most = max(server, load, others)
         return ("server CPU" if server == most else "load CPU" if load == most else "others' CPU"), "cpus"

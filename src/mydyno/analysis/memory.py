@@ -69,10 +69,12 @@ def _sessions(files: Mapping[Path, RunSummary]) -> dict[tuple[str, str], list[Se
     """{(arm, metric): one a run}. Empty if a run has several servers."""
     if not files:
         return {}
+    # A resident size of 0 is that of a process that ended; on huge pages there may be nothing.
     query = """
         select filename, scope, metric, arg_min(value, unix_ns), arg_max(value, unix_ns), max(value), max(unix_ns)
         from read_parquet(?, filename = true)
-        where scope like 'instance:%' and list_contains(?, metric) and isfinite(value) and value > 0 group by all"""
+        where scope like 'instance:%' and list_contains(?, metric) and isfinite(value)
+        and (value > 0 or metric like '%huge%') group by all"""
     with reading(*files) as connection:
         names = [metric for metric, _ in COLUMNS]
         rows = connection.execute(query, [file_names(*files), names]).fetchall()
@@ -106,7 +108,11 @@ def _intro(of_arm: Mapping[str, Mapping[str, list[Session]]]) -> str:
 
 
 def _table(result: StudyResult, of_arm: Mapping[str, Mapping[str, list[Session]]]) -> Table:
-    columns = [(metric, words) for metric, words in COLUMNS if any(metric in found for found in of_arm.values())]
+    columns = [
+        (metric, words)
+        for metric, words in COLUMNS
+        if any(session.last for found in of_arm.values() for session in found.get(metric, []))
+    ]
     rows = []
     for arm, found in of_arm.items():
         resident = found["server_rss_bytes"]
@@ -138,7 +144,7 @@ def _kinds_table(result: StudyResult) -> Table | None:
     of_arm = {arm: found for arm in result.styles if (found := _facts(result, arm))}
     if not of_arm:
         return None
-    columns = [(words, value) for words, value in KINDS if any(_values(runs, value) for runs in of_arm.values())]
+    columns = [(words, value) for words, value in KINDS if any(any(_values(runs, value)) for runs in of_arm.values())]
     rows = []
     for arm, runs in of_arm.items():
         cells = [_cell(_values(runs, value)) for _, value in columns]
@@ -185,7 +191,7 @@ KINDS: tuple[tuple[str, Callable[[Facts], float | None]], ...] = (
 
 
 def _values(runs: list[Facts], value: Callable[[Facts], float | None]) -> list[float]:
-    return [float(found) for run in runs if (found := value(run))]
+    return [float(found) for run in runs if (found := value(run)) is not None]
 
 
 def _free_share(runs: list[Facts]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mydyno.analysis.base import Analysis
 from mydyno.document.parts import Cell, Note, Part, Table
@@ -27,6 +28,7 @@ WORKER = "busiest thread of the load program"
 DISK = "disk of the data (I/O in flight)"
 SERVER_CPU = "server's CPU"
 LOAD_CPU = "load program's CPU"
+LOAD_APART = "load program's CPU, on its own host"
 HOST_CPUS = "CPUs of the host"
 LINK = "network link"
 CONNECTIONS = "connections"
@@ -84,13 +86,14 @@ class DiskReadings:
         return total / common_ns if common_ns else None
 
 
-def _busy(one: SliceRecord, cpus: float, disks: Mapping[int, DiskReadings]) -> dict[str, Busy]:
+def _busy(one: SliceRecord, cpus: Mapping[str, float], disks: Mapping[int, DiskReadings]) -> dict[str, Busy]:
     """How busy each resource was in a slice, as far as that is known."""
     length_s, rates = one.length_s, one.rates
     busy: dict[str, Busy] = {}
-    for name, cpu_s in ((SERVER_CPU, one.server_cpu_s), (LOAD_CPU, one.driver_cpu_s)):
+    for name, usable in cpus.items():
+        cpu_s = one.server_cpu_s if name == SERVER_CPU else one.driver_cpu_s
         if cpu_s is not None:
-            busy[name] = (cpu_s, length_s * cpus)
+            busy[name] = (cpu_s, length_s * usable)
     if {"cpu_user_pct", "cpu_system_pct"} <= rates.keys():
         left_s = length_s * (1.0 - min(0.99, one.steal or 0.0))
         busy[HOST_CPUS] = (length_s * (rates["cpu_user_pct"] + rates["cpu_system_pct"]) / 100, left_s)
@@ -108,14 +111,14 @@ def _busy(one: SliceRecord, cpus: float, disks: Mapping[int, DiskReadings]) -> d
 def analyse(
     experiment: Experiment,
     slices: Sequence[SliceRecord],
-    cpus: float,
+    cpus: Callable[[SliceRecord], Mapping[str, float]],
     disks: Mapping[int, DiskReadings] | None = None,
     links: Mapping[tuple[str, str], float] | None = None,
 ) -> list[ArmQueue]:
     """Every arm at every step with a rate or with a closed loop, as far as times were measured.
 
-    By step, and arms as the experiment has them. `cpus`: usable CPUs of the host, of what the hypervisor left; `disks`
-    by block; `links`: share of the link that was used, by arm and step.
+    By step, and arms as the experiment has them. `cpus`: {SERVER_CPU, LOAD_CPU or LOAD_APART: usable CPUs of its host}
+    of a slice; `disks` by block; `links`: share of the link that was used, by arm and step.
     """
     found = []
     served = [one for one in slices if not one.failed and one.length_s > 0]
@@ -126,8 +129,8 @@ def analyse(
             if counted is None or (queue := counted(experiment, arm, step, own)) is None:
                 continue
             shares = {CONNECTIONS: queue.utilisation} if isinstance(queue, Queue) else {}
-            times = [_busy(one, cpus, disks or {}) for one in own]
-            for name in (SERVER_CPU, LOAD_CPU, HOST_CPUS, WORKER, DISK):
+            times = [_busy(one, cpus(one), disks or {}) for one in own]
+            for name in (SERVER_CPU, LOAD_CPU, LOAD_APART, HOST_CPUS, WORKER, DISK):
                 busy = [one[name] for one in times if name in one]
                 if busy:
                     share = sum(of for of, _ in busy) / sum(of for _, of in busy)
@@ -271,12 +274,12 @@ LITTLE = (
 
 def part(result: StudyResult) -> Part | None:
     """The section; None where no step has been counted."""
-    experiment, cpus = result.study.experiment, float(result.study.host.get("cpus_usable", 1))
+    experiment = result.study.experiment
     if experiment.compares_statements:
         return None
     slices = [one for step in result.steps for one in result.used_slices(step.id)]
     links = {(one.arm, one.step): one.shares["link"] for one in result.summary.limits if "link" in one.shares}
-    found = analyse(experiment, slices, cpus, _disks(result), links)
+    found = analyse(experiment, slices, partial(_cpus, result), _disks(result), links)
     if not found:
         return None
     of_step = {step: [one for one in found if one.step == step] for step in dict.fromkeys(one.step for one in found)}
@@ -286,6 +289,16 @@ def part(result: StudyResult) -> Part | None:
         says="whether the counts agree by Little's law, and how busy each resource is", folded=True,
         body=[*said, *(table(step, own) for step, own in of_step.items()), Note(LITTLE)],
     )  # fmt: skip
+
+
+def _cpus(result: StudyResult, one: SliceRecord) -> dict[str, float]:
+    """Usable CPUs of the hosts of a slice's server and load; nothing of client hosts, which may be several."""
+    study = result.study
+    own = study.hosts.get(result.group_of.get(one.block, ""), study.host)
+    hosts = {SERVER_CPU: study.server_host or own}
+    if not any(group.clients for group in study.host_groups):
+        hosts[LOAD_APART if study.server_host else LOAD_CPU] = own
+    return {name: float(facts.get("cpus_usable", 1)) for name, facts in hosts.items()}
 
 
 def _disks(result: StudyResult) -> dict[int, DiskReadings]:

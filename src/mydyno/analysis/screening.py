@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Any
 
@@ -115,7 +115,9 @@ def analyse(study: Examined) -> tuple[ScreenRecord, ...]:
     spec = study.experiment.screen
     if spec is None:
         return ()
-    found = (_screening(study, spec, step.id) for step in study.experiment.resolved_steps)
+    steps = study.experiment.resolved_steps
+    each = replace(study, alpha=study.alpha / len(steps))  # the error rate is that of the study
+    found = (_screening(each, spec, step.id) for step in steps)
     return tuple(record for record in found if record is not None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import isclose, sqrt
 
 from mydyno.document.drawing import ArmStyle
 from mydyno.document.forest import ForestGroup, ForestRow, forest_charts
@@ -18,7 +19,7 @@ SKIPPED = {
     "build": "did not build",
     "start": "did not start",
     "failed": "failed under load",
-    "undecided": "was undecided after the longest time",
+    "undecided": "was undecided",
     "invalid": "had no valid run",
 }
 
@@ -111,7 +112,11 @@ def _ends(record: BisectRecord, result: BisectResult) -> list[str]:
     if ends.limit is None:
         return [found]
     limit = limit_text(ends.limit)
-    how = "as set" if record.threshold is not None else "half of that"
+    if record.threshold is not None:
+        how = "as set"
+    else:
+        is_half = isclose(ends.limit, sqrt(ends.comparison.ratio), rel_tol=1e-3)
+        how = "half of that" if is_half else "the near end of that interval"
     return [f"{found} A commit is bad if it is significantly beyond {limit} ({how}), good if significantly within it."]
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import wraps
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -19,6 +21,9 @@ from mydyno import __version__
 from mydyno.cli.streams import set_verbosity, use_best_effort_streams
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.language import agreed
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class ExitCode(IntEnum):
@@ -47,6 +52,13 @@ def exit_code_of(error: MydynoError) -> ExitCode:
     if isinstance(error, HostError):
         return ExitCode.HOST_CANNOT
     return ExitCode.STUDY_FAILED
+
+
+def cancel_on_signals(task: asyncio.Future[Any]) -> None:
+    """Ctrl-C, SIGTERM and SIGHUP cancel the task; a SIGHUP that is ignored, as by nohup, stays ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            task.get_loop().add_signal_handler(number, task.cancel)
 
 
 class Command(NamedTuple):
@@ -154,7 +166,8 @@ def main() -> None:
 def _ended(work: Callable[[], object]) -> int | str | None:
     """The exit code of the work, after a line for its error.
 
-    An error of the operating system that names a file is the host's or the user's; others are bugs with a traceback.
+    An error of the operating system that names a file is the host's or the user's, and a full disk is; others are bugs
+    with a traceback.
     """
     try:
         work()
@@ -164,9 +177,10 @@ def _ended(work: Callable[[], object]) -> int | str | None:
         print(agreed(f"mydyno: error: {error}"), file=sys.stderr)
         return exit_code_of(error)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        print(f"mydyno: error: {os.fsdecode(error.filename)}: {error.strerror}", file=sys.stderr)
+        named = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        print(f"mydyno: error: {named}{error.strerror}", file=sys.stderr)
         return ExitCode.HOST_CANNOT
     except RuntimeError as error:  # of Path.resolve() before Python 3.13
         if "Symlink loop" not in str(error):

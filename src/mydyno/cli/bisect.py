@@ -34,7 +34,7 @@ Threshold = Annotated[
     str | None,
     typer.Option(
         help="A commit is bad if it is worse than good by more than this, e.g. 3% (default: half of what the ends "
-        "differ by).",
+        "differ by, or the near end of its interval if that is less).",
         metavar="PERCENT",
     ),
 ]

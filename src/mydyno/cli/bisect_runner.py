@@ -111,7 +111,7 @@ async def _print_plan(record: BisectRecord, build: BuildSpec, paths: HostPaths, 
     print(f"commits   {record.commits} after good, up to and with bad")
     print(f"metric    {record.metric}, at {record.step or 'the load level at which the ends differ most clearly'}")
     if record.threshold is None:
-        print("bad if    worse than half of the difference of the ends")
+        print("bad if    worse than half of the difference of the ends, or the near end of its interval if it is less")
     else:
         print(f"bad if    worse than good by more than {record.threshold * 100:.3g} %")
     share = share_words(rate_of_study(record.error_rate, record.commits, 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mydyno.cli import ExitCode, arguments, exit_code_of
+from mydyno.cli import ExitCode, arguments, cancel_on_signals, exit_code_of
 from mydyno.cli.streams import warn
 from mydyno.errors import HostError, MydynoError, UserError
 from mydyno.fleet.messages import LINE_LIMIT_BYTES
@@ -123,9 +122,7 @@ def _emit(message: Any) -> None:
 async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None, take: Callable[[str], None]) -> None:
     """The work, cancelled by a signal, by the end of standard input and by its silence."""
     task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, task.cancel)
+    cancel_on_signals(task)
     if silence_s is None:
         await task
         return
@@ -136,7 +133,7 @@ async def _watched(work: Coroutine[Any, Any, None], silence_s: float | None, tak
     except BaseException as error:
         # Everything is undone by now. A thread that still waits, as for a lock of the cache, cannot be cancelled, and
         # asyncio would wait for it: it must not keep the controller waiting.
-        loop.call_later(END_S, _leave, error)
+        task.get_loop().call_later(END_S, _leave, error)
         raise
     finally:
         listening.cancel()

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import ExitCode, arguments
-from mydyno.errors import UserError
+from mydyno.errors import HostError, UserError
+from mydyno.hosts.lock import CLEANING, study_lock
 from mydyno.hosts.paths import HostPaths
 from mydyno.hosts.undo import (
     left_studies,
@@ -100,12 +101,16 @@ def clean_here(paths: HostPaths, templates: bool = False, versions: bool = False
 
 def _remove_recreatable(paths: HostPaths, templates: bool, versions: bool) -> list[str]:
     """Remove what was asked for; returns what could not be removed."""
+    left: list[str] = []
     folder = paths.data / "templates"
     if templates and folder.is_dir():
-        size = folder_bytes(folder)
-        shutil.rmtree(folder)
-        print(f"removed prepared data: {format_bytes(size)}")
-    left: list[str] = []
+        try:
+            with study_lock(CLEANING, paths.study_lock_address):
+                size = folder_bytes(folder)
+                shutil.rmtree(folder)
+            print(f"removed prepared data: {format_bytes(size)}")
+        except HostError as error:
+            left.append(f"prepared data: {error.message}")
     for version in old_versions(paths.cache, paths.engine, Path(sys.prefix)) if versions else ():
         if version.is_used:
             print(f"kept {version.path}: it is in use")

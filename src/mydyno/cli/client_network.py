@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 
 import typer
 
-from mydyno.cli import ExitCode
+from mydyno.cli import ExitCode, cancel_on_signals
 from mydyno.hosts.paths import HostPaths
 
 
@@ -31,8 +30,7 @@ async def _until_signal() -> list[str]:
         print(line, flush=True)
 
     task = asyncio.ensure_future(serve_block(HostPaths.resolve(), write))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    cancel_on_signals(task)
     try:
         return await task
     except asyncio.CancelledError:

@@ -12,6 +12,7 @@ import typer
 
 from mydyno.analysis.catalogue import bencher, gate_document, junit
 from mydyno.cli import ExitCode
+from mydyno.cli.report import is_running
 from mydyno.cli.study_runner import report_of, run_study_of
 from mydyno.document.printers import Paper, code, printed
 from mydyno.document.result import StudyResult
@@ -56,10 +57,11 @@ def run_experiment(
 
 def finish(folder: StudyFolder, thresholds: tuple[ThresholdSpec, ...], files: Mapping[str, Path | None]) -> None:
     """Print the answer, write the files ({option: path}) and the report, and exit with the answer's code."""
-    summarise(folder)
+    running = is_running(folder)
+    summarise(folder, running=running)
     result = StudyResult.load(folder)
     if thresholds != result.study.experiment.thresholds:
-        result = replace(result, summary=facts_of(folder, thresholds))
+        result = replace(result, summary=facts_of(folder, thresholds, running=running))
     for option, path in files.items():
         if path is not None:
             _write(option, path, WRITERS[option](result))

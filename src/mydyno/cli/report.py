@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from mydyno.cli import arguments
-from mydyno.cli.streams import warn_of_damage
+from mydyno.cli.streams import warn, warn_of_damage
 from mydyno.errors import UserError
 from mydyno.evaluation.facts import summarise
 from mydyno.hosts.paths import check_writable
 from mydyno.model.definition.problems import with_guess
 from mydyno.reports import FORMATS, write
 from mydyno.store.study_folder import StudyFolder
+from mydyno.web.index import live_status
 
 
 def report(
@@ -34,9 +35,17 @@ def report(
         raise UserError("--anonymise: this study compares no statements")
     warn_of_damage(folder)
     check_writable(folder.path, "the study folder")
-    summarise(folder)
+    summarise(folder, running=is_running(folder))
     made = write(folder, format_, anonymise)
     if isinstance(made, Path):
         print(made)
     else:
         sys.stdout.write(made)
+
+
+def is_running(folder: StudyFolder) -> bool:
+    """Whether a process makes the study's runs now; a line on stderr says so."""
+    running = live_status(folder.path).kind in ("running", "elsewhere")
+    if running:
+        warn(f"mydyno: warning: the study is running, and continues without `mydyno resume {folder.path.name}`")
+    return running

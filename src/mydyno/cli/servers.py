@@ -17,6 +17,7 @@ from mydyno.cli.streams import print_json, warn
 from mydyno.errors import UserError
 from mydyno.files.atomic import sha256_of, write_text
 from mydyno.hosts.local import LocalHost
+from mydyno.hosts.lock import CLEANING, study_lock
 from mydyno.hosts.paths import HostPaths, cache_folder
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.model.definition.problems import NAME_PATTERN, with_guess
@@ -216,24 +217,24 @@ def remove(name: Annotated[str, typer.Argument(help="Name of an added server, or
     """Remove a server that was added, or a build from source."""
     cache = cache_folder()
     added, builds = read_added(cache), read_builds(cache)
-    if name in builds:
-        remove_build(name, cache)
-        print(f"{name} is removed")
-        return
     if name in CATALOGUE:
         raise UserError(f"{name} is a server of the catalogue and cannot be removed", "only what was added can")
-    if name not in added:
+    if name not in added and name not in builds:
         known = [*added, *builds]
         hint = with_guess(f"added or built: {', '.join(known) or 'none'}", name, known)
         raise UserError(f"{name}: no such server was added or built", hint)
-    remove_added(name, cache)
+    with study_lock(CLEANING, HostPaths.resolve().study_lock_address):
+        (remove_build if name in builds else remove_added)(name, cache)
     print(f"{name} is removed")
 
 
 @group.command()
 def statistics(
     dsn: Annotated[str, typer.Argument(metavar="DSN", help=f"{FORM}; the password: {PASSWORD_VARIABLE}")],
-    output: Annotated[Path, typer.Option("--output", help="the file; the server is only read")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", help="the file; the server is only read", callback=arguments.check_replaced),
+    ],
     verbose: arguments.Verbose = False,
 ) -> None:
     """Write a schema's optimizer statistics to a file, for data.statistics of an experiment."""

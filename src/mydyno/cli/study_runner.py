@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +24,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from mydyno.cli import ExitCode
+from mydyno.cli import ExitCode, cancel_on_signals
 from mydyno.cli.streams import warn
 from mydyno.drivers import base
 from mydyno.errors import HostError, StudyError
@@ -316,10 +315,9 @@ def resume_command(folder: Path) -> str:
 
 
 async def with_signals(work: Awaitable[Made]) -> Made:
-    """What the work returns; Ctrl-C, SIGTERM and SIGHUP cancel it."""
+    """What the work returns; cancel_on_signals applies to it."""
     task = asyncio.ensure_future(work)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    cancel_on_signals(task)
     return await task
 
 

@@ -30,8 +30,8 @@ from mydyno.servers.sql import Address
 FORMAT_VERSION = 1
 LATENCY_KEYS = {"mean": "mean_us", "min": "min_us", "max": "max_us", "p50": "p50_us", "p90": "p90_us",
                 "p95": "p95_us", "p99": "p99_us", "p999": "p999_us"}  # fmt: skip
-TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
-"""raw: packets of the protocol; wire: what went over the connection, compressed and encrypted."""
+TRAFFIC = tuple(f"{layer}_{way}_bytes" for layer in ("raw", "compressed", "wire") for way in ("sent", "received"))
+"""raw: packets of the protocol; compressed: the same before TLS; wire: what went over the connection."""
 KV_COUNTED = ("cmd_get", "cmd_set", "get_hits", "get_misses")
 """What the server counts too."""
 KV_SPREAD = ("min_us", "max_us", "mean_us", "std_us", "geometric_mean_us")

@@ -144,6 +144,8 @@ def fatal_words(output: str) -> list[str]:
 
 GRACE_S = 60.0
 """How long after the planned end a hanging sysbench is waited for before it is killed."""
+LONGEST_LINE_BYTES = 255
+"""Of a config file: sysbench takes what follows for another line."""
 PREPARE_TIMEOUT_S = 24 * 3600.0
 SINGLE_WRITES = ("oltp_delete", "oltp_insert", "oltp_update_index", "oltp_update_non_index")
 """Workloads of one write without BEGIN and COMMIT: sysbench counts as "other" only those that changed no row."""
@@ -173,19 +175,23 @@ class Sysbench(PackagedDriver):
 
     def _config_file(self, address: Address, folder: Path) -> Path:
         path = folder / "sysbench.conf"
-        place = (
-            f"mysql-socket={address.socket}"
-            if address.socket
-            else f"mysql-host={address.host}\nmysql-port={address.port}"
-        )
         if address.tls is not None and address.tls.of_load is not None:
             # Its --mysql-ssl=on continues in plain text where the server has no TLS, and it takes no version or suite.
             raise DriverError('sysbench 1.0.20 cannot prove TLS; use driver = "dynoload"')
         if address.compression not in ("off", "zlib"):
             raise DriverError(f'sysbench 1.0.20 cannot compress by {address.compression}; use driver = "dynoload"')
-        compressed = "mysql-compression=on\n" if address.compression == "zlib" else ""
-        account = f"mysql-user={address.user}\nmysql-db={address.database or SCHEMA}\n{place}\n{compressed}"
-        write_private(path, account.encode() + b"mysql-password=" + address.password + b"\n")
+        values: dict[str, str | bytes] = {
+            "user": address.user,
+            "db": address.database or SCHEMA,
+            "password": address.password,
+        }
+        if address.socket:
+            values["socket"] = str(address.socket)
+        else:
+            values |= {"host": address.host, "port": str(address.port)}
+        if address.compression == "zlib":
+            values["compression"] = "on"
+        write_private(path, b"".join(_config_line(name, value) for name, value in values.items()))
         return path
 
     async def prepare(self, address: Address, data: DataSpec, folder: Path, log: Path, *, resume: bool = False) -> None:
@@ -267,6 +273,19 @@ class Sysbench(PackagedDriver):
             latency_histogram_us=tuple((bound * 1000, count) for bound, count in histogram),
             whole=whole,
         )
+
+
+def _config_line(name: str, value: str | bytes) -> bytes:
+    """One option of MySQL in a config file, in quotes, which are not escaped. Raises DriverError where that fails."""
+    content = value.encode() if isinstance(value, str) else value
+    quote = b"'" if b'"' in content else b'"'
+    line = b"mysql-%b=%b%b%b\n" % (name.encode(), quote, content, quote)
+    if len(line) > LONGEST_LINE_BYTES or quote in content or b"\n" in content:
+        raise DriverError(
+            f"sysbench 1.0.20 cannot read a {name} with both kinds of quotes, a line break or more than 230 bytes; "
+            'use driver = "dynoload"'
+        )
+    return line
 
 
 class _Reader:

@@ -159,15 +159,6 @@ def _after_queries(summary: Summary, metric: str, sentences: Sequence[str]) -> l
 
 def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float | None]) -> str:
     """Why there is no answer at all; empty if there are contrasts with verdicts to speak of."""
-    if len(study.experiment.arms) == 1 and study.experiment.is_search:
-        return (
-            f"No capacity was found: the slices of {summary.control} met the objective at every load that was tried, "
-            "or at none."
-        )
-    if len(study.experiment.arms) == 1:
-        return (
-            f"{summary.control} is the only arm: this study shows the noise of {_host(summary)} and compares nothing."
-        )
     if not summary.runs:
         return "No answer: no run has finished."
     if not any(run.valid for run in summary.runs) and not any(run.failures for run in summary.runs):
@@ -183,6 +174,15 @@ def _nothing(summary: Summary, study: StudyRecord, block_s: Callable[[], float |
         length, first = block_s(), looks_of(summary).first
         command = resume(summary.study, (first - done) * length if length else 600.0)
         return agreed(f"No answer yet: {done} of {first} blocks; continue with: {command}.")
+    if len(study.experiment.arms) == 1 and study.experiment.is_search:
+        return (
+            f"No capacity was found: the slices of {summary.control} met the objective at every load that was tried, "
+            "or at none."
+        )
+    if len(study.experiment.arms) == 1:
+        return (
+            f"{summary.control} is the only arm: this study shows the noise of {_host(summary)} and compares nothing."
+        )
     if not any(effect.verdict for effect in summary.effects) and not summary.screening:
         return "No answer: the study has no evaluated effect."
     return ""

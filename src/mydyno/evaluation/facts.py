@@ -60,7 +60,7 @@ def facts_of(
 ) -> Summary:
     """What the study's files show; `thresholds` in place of its own. Raises UserError if the folder is damaged."""
     study, plan, runs = folder.study(), folder.plan(), list(folder.runs())
-    experiment, interrupted = study.experiment, not running and folder.is_interrupted(plan)
+    experiment, unfinished = study.experiment, folder.is_interrupted(plan)
     steps = experiment.resolved_steps
     folder.check_names(experiment, plan, runs)
     look, alpha = interim_analysis_of(plan, runs, experiment)
@@ -71,7 +71,7 @@ def facts_of(
     windows = {} if interleaving else declared_windows(steps)
     summaries = _summaries(folder, experiment, runs, interleaving, windows)
     timed = plan.sequential or (plan.design != "blocks" and experiment.design.time is not None)
-    early = look is None and (timed or interrupted)
+    early = look is None and (timed or unfinished)
     examined = () if early else tuple(run for run in summaries if run.block in due_blocks)
     measured = _measured(summaries if early else examined)
     every = list(families(experiment, examined, measured))
@@ -105,7 +105,7 @@ def facts_of(
             hosts=study.hosts,
             plan=plan,
             thresholds=experiment.thresholds if thresholds is None else thresholds,
-            interrupted=interrupted,
+            interrupted=unfinished and not running,
         )
     )
     return Summary.of(
@@ -175,7 +175,8 @@ def _with_unadjusted(records: Sequence[EffectRecord], effects: Sequence[EffectRe
 
 def _usable_cpus(study: StudyRecord) -> dict[str, float]:
     """{host group: usable CPUs of its server host}; that of "" where there is one."""
-    return {group: float(facts.get("cpus_usable", 1)) for group, facts in (study.hosts or {"": study.host}).items()}
+    hosts = study.hosts or {"": study.server_host or study.host}
+    return {group: float(facts.get("cpus_usable", 1)) for group, facts in hosts.items()}
 
 
 def state_of(runs: Sequence[RunRecord], planned: int) -> Literal["complete", "partial", "failed"]:

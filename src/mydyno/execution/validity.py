@@ -89,9 +89,9 @@ OF_THE_HOST = ("lag", "cpu_wait", "network")
 """Rules that show what the host did to the driver."""
 OF_THE_DRIVER = ("cpu",)
 """Rules that show that the driver was measured, not the server."""
-OF_THE_DATA = ("missing_rows",)
-"""Rules that not_found applies, with a bound of its own."""
-ELSEWHERE = (*OF_THE_ARM, *OF_THE_HOST, *OF_THE_DRIVER, *OF_THE_DATA)
+WITH_BOUNDS = ("missing_rows", "ignored_errors")
+"""Rules that not_found and ignored_errors apply, with bounds of their own."""
+ELSEWHERE = (*OF_THE_ARM, *OF_THE_HOST, *OF_THE_DRIVER, *WITH_BOUNDS)
 VARIABLES_HINT = "the server rounds, clips or ignores the value: set the one that it has, or leave the variable out"
 
 
@@ -221,8 +221,9 @@ def driver_health(facts: StepFacts) -> Reason | None:
     counted.
 
     What the server did to a load at a rate (unfinished, dropped) is the arm's failure, and what a busy host did to the
-    driver (lag, cpu_wait, network) is a warning: neither fails this check. A saturated driver fails driver_cpu, and
-    missing rows fail not_found. Fails where the driver reports its result as invalid, by any other rule.
+    driver (lag, cpu_wait, network) is a warning: neither fails this check. A saturated driver fails driver_cpu, missing
+    rows fail not_found, and ignored errors fail ignored_errors. Fails where the driver reports its result as invalid,
+    by any other rule.
     """
     driver = facts.driver
     if driver.health != "invalid":

@@ -80,7 +80,8 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
 
     Raises UserError if a path leads through a value or past the end of a list, and for the scale itself.
     """
-    if isinstance(tree.get("screen"), Mapping):
+    has_screen = isinstance(tree.get("screen"), Mapping)
+    if has_screen:
         assignments = [_of_screen(assignment, tree) for assignment in assignments]
     paths = [parse_set(assignment)[0] for assignment in assignments]
     of_server = [path for path in paths if path[0] == "server" and len(path) > 1]
@@ -88,7 +89,7 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
     result = copy.deepcopy(_without_server(tree, ways) if ways else dict(tree))
     if any(path[0] == "vary" for path in paths):
         result.pop("vary", None)
-    if any(path[:2] == ("screen", "variables") for path in paths):
+    if has_screen and any(path[:2] == ("screen", "variables") for path in paths):
         result["screen"].pop("variables", None)
     _make_room(result, dict(map(parse_set, assignments)))
     for path in paths:
@@ -107,8 +108,10 @@ def with_settings(tree: Mapping[str, Any], assignments: Sequence[str]) -> dict[s
         if path[0] == "scale":
             raise UserError(f"--set {assignment}: scales are taken from the file", "choose one with --scale NAME")
         _assign(result, path, value, assignment)
-    if any(len(path) == 2 and path[0] == "steps" and path[1] in FILE_KINDS for path in paths):
-        result["steps"] = [one for at, one in enumerate(result["steps"]) if one not in result["steps"][:at]]
+    steps = result.get("steps")
+    is_of_file = any(len(path) == 2 and path[0] == "steps" and path[1] in FILE_KINDS for path in paths)
+    if is_of_file and isinstance(steps, list):
+        result["steps"] = [one for at, one in enumerate(steps) if one not in steps[:at]]
     return result
 
 

@@ -133,14 +133,18 @@ HINTS = {
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the file's content as a whole, also across a power cut. Creates parent folders."""
+    """Replace the file's content as a whole, also across a power cut; an OSError names it. Creates parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with os.fdopen(new_file(aside, 0o666), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.rename(path)
+    try:
+        with os.fdopen(new_file(aside, 0o666), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.rename(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     sync_folder(path.parent)
 
 

@@ -284,9 +284,9 @@ class ChannelLoadEnd:
         left: str | None = await self._call("unshape", shaped=shaped)
         return left
 
-    async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
+    async def transfer(self, address: str, port: int, sends: bool, window_s: float) -> Transfer:
         """See LoadEnd."""
-        timed: Transfer = await self._call("transfer", address=address, port=port, sends=sends)
+        timed: Transfer = await self._call("transfer", address=address, port=port, sends=sends, window_s=window_s)
         return timed
 
     async def reach(self, address: str, port: int) -> None:

@@ -340,8 +340,9 @@ class Cgroups:
                 holds = bool(fields) and set(value.split()) <= set(fields[0])
             elif path.name.startswith(("cpuset.cpus", "cpuset.mems")):
                 holds = bool(reported) and numbers_of(reported[0]) == numbers_of(value)
-            elif path.name == "memory.limit_in_bytes":
-                holds = bool(reported) and abs(int(reported[0]) - int(value)) < os.sysconf("SC_PAGE_SIZE")
+            elif path.name in ("memory.high", "memory.limit_in_bytes"):  # counted in pages
+                is_number = bool(reported) and reported[0].isdecimal()
+                holds = is_number and abs(int(reported[0]) - int(value)) < os.sysconf("SC_PAGE_SIZE")
             else:
                 holds = value in reported
             if not holds:
@@ -356,6 +357,12 @@ class Cgroups:
 
 OWN_LEAF = "mydyno-self"
 """Where mydyno's own processes go in a group delegated to it: a group with processes has no children with limits."""
+
+
+def delegated_controllers(folder: Path) -> list[str]:
+    """Those of a delegated group that limits may need: of all arms, as it is divided once."""
+    present = _words(folder / "cgroup.controllers")
+    return [name for name in ("cpuset", "cpu", "io", "memory") if name in present]
 
 
 def take_delegation(folder: Path, controllers: Sequence[str]) -> None:

@@ -301,9 +301,18 @@ def _may_enter(folder: Path, user: Owner) -> bool:
 
 
 def entering_command(argv: Sequence[str], folders: Sequence[Path], user: Owner) -> list[str]:
-    """argv, wrapped so that the folders can be entered by the user; argv itself where all are open already."""
-    folders = [folder.resolve() for folder in folders]
-    covers = [cover for cover in closed_ancestors(folders, user) if cover not in folders]
+    """argv, wrapped so that the folders can be entered by the user; argv itself where all are open already.
+
+    Raises HostError for a folder that is closed itself: it would have to be opened for everybody.
+    """
+    folders = list(dict.fromkeys(folder.resolve() for folder in folders))
+    for folder in folders:
+        if not _may_enter(folder, user):
+            raise HostError(
+                f"the server's user may not enter {folder}",
+                "put what the server needs there into a folder of its own that others may enter",
+            )
+    covers = closed_ancestors(folders, user)
     if not covers:
         return list(argv)
     needed = [folder for folder in folders if any(cover in folder.parents for cover in covers)]

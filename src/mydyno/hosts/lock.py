@@ -22,7 +22,7 @@ from mydyno.errors import HostError
 
 ADDRESS = "\0mydyno-study"
 CLEANING = "mydyno clean"
-"""Holds the lock for a moment, as if it were a study."""
+"""Holds the lock for a moment, as if it were a study; so does what removes servers."""
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def study_lock(study: str, address: str = ADDRESS) -> Iterator[None]:
         try:
             listener.bind(address)
         except OSError:
-            raise another_study(lock_holder(address) or Holder()) from None
+            raise another_study(lock_holder(address) or Holder(), study) from None
         listener.listen(8)
         answer = json.dumps({"study": study, "pid": os.getpid()}).encode()
         answering = threading.Thread(target=_answer, args=(listener, answer), daemon=True)
@@ -73,12 +73,12 @@ async def turn_of(
         await asyncio.sleep(step_s)
 
 
-def another_study(holder: Holder) -> HostError:
-    """The refusal of a second study on this host."""
-    return HostError(
-        f"another study is running on this host: {holder}",
-        "two studies on one host disturb each other; with --wait this one begins when that has ended",
-    )
+def another_study(holder: Holder, refused: str = "") -> HostError:
+    """The refusal of a second study on this host, or of what would remove files that a study uses."""
+    hint = "two studies on one host disturb each other; with --wait this one begins when that has ended"
+    if refused == CLEANING:
+        hint = "remove what it may use when it has ended"
+    return HostError(f"another study is running on this host: {holder}", hint)
 
 
 def _answer(listener: socket.socket, answer: bytes) -> None:

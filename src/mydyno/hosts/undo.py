@@ -91,6 +91,12 @@ class Entry:
     kind: str
     facts: dict[str, Any]
 
+    def undo(self, root: HostRoot) -> str | None:
+        """As an Undoer; a kind that is unknown here remains."""
+        if (undoer := UNDOERS.get(self.kind)) is None:
+            return f"a change of the kind {self.kind}: `mydyno clean` of the version that made it undoes it"
+        return undoer(self.facts, root)
+
 
 class UndoJournal:
     """The undo journal of one study."""
@@ -147,7 +153,7 @@ class UndoJournal:
         """Undo one change now; returns what remains, or None."""
         for entry in self.open_entries():
             if entry.number == number:
-                left = UNDOERS[entry.kind](entry.facts, self.root)
+                left = entry.undo(self.root)
                 if left is None:
                     self.undone(number)
                 return left
@@ -204,7 +210,7 @@ class UndoJournal:
         """
         left = []
         for entry in sorted(self.open_entries(), key=lambda entry: entry.kind != "processes"):
-            remains = UNDOERS[entry.kind](entry.facts, self.root)
+            remains = entry.undo(self.root)
             if remains is not None:
                 left.append(remains)
                 continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
@@ -63,23 +64,26 @@ def is_url(text: str) -> bool:
 
 async def download(url: str, path: Path, say: Say) -> None:
     """Write what the URL has to the path. Raises HostError with the server's or the network's words."""
+    ended = threading.Event()
     try:
         response = await asyncio.to_thread(urllib.request.urlopen, url, timeout=TIMEOUT_S)
         size_bytes = int(response.headers.get("Content-Length") or 0)
         async with told_progress(say, path.name, path.parent, size_bytes):
-            await asyncio.to_thread(_copy, response, path)
+            await asyncio.to_thread(_copy, response, path, ended)
     except urllib.error.HTTPError as error:
         raise HostError(f"{url}: {error.code} {error.reason}", "is the file's name right?") from error
     except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise HostError(f"{url} cannot be downloaded: {reason}", "download it yourself: --archive FILE") from error
+    finally:
+        ended.set()  # a thread cannot be cancelled, and asyncio waits for it
 
 
-def _copy(response: http.client.HTTPResponse, path: Path) -> None:
+def _copy(response: http.client.HTTPResponse, path: Path, ended: threading.Event) -> None:
     expected = response.headers.get("Content-Length")
     with response, path.open("wb") as file:
         written = 0
-        while piece := response.read(PIECE_BYTES):
+        while not ended.is_set() and (piece := response.read1(PIECE_BYTES)):
             written += file.write(piece)
     if expected is not None and written != int(expected):
         raise OSError(f"{written} of {expected} bytes were received")

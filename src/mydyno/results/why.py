@@ -271,11 +271,13 @@ def slices_apart(
 
 
 def _slowdowns(slices: Sequence[SliceRecord], apart: Sequence[SliceRecord]) -> list[float]:
-    """For each block the mean log ratio of slices apart to the measured ones before and after them."""
+    """For each block the mean log ratio of slices apart to the measured ones before and after them. At a rate, or at
+    captured times, throughput shows no cost.
+    """
     measured = {
         (one.block, one.step, one.arm, one.copy_number, one.cycle): log(one.done_transactions / one.length_s)
         for one in slices
-        if one.transactions and not one.failed
+        if one.transactions and not (one.failed or one.planned or one.captured)
     }
     found: dict[int, list[float]] = defaultdict(list)
     for one in apart:

@@ -124,19 +124,22 @@ def adapt_variables(
 ) -> AdaptedVariables:
     """The variables (names with underscores) for this version.
 
-    `known`: the options that the build lists, where it is at hand. What it does not list is left out too, unless the
-    variables load plugins, whose options are in no list: whether any server of the study knows the name was checked
-    before.
+    `known`: the options that the build lists, where it is at hand. What it does not list is left out too, or, where the
+    variables load plugins, whose options are in no list, gets the prefix loose_: whether any server of the study knows
+    the name was checked before.
     """
-    if loading_plugins(variables):
-        known = frozenset()
+    loads = bool(loading_plugins(variables))
     result = AdaptedVariables(dict(variables))
     for rule in (_redo_log, _binary_log):
         rule(version, result.variables, result.notes)
     for name in list(result.variables):
         reason = _absent(name, version, known)
-        if reason is not None:
-            del result.variables[name]
+        if reason is None:
+            continue
+        value = result.variables.pop(name)
+        if loads and name not in SPANS:
+            result.variables[f"loose_{name}"] = value
+        else:
             result.notes.append(f"{name} is omitted: {reason}")
     return result
 

@@ -41,7 +41,9 @@ class Journal:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 os.write(descriptor, b"\n")  # a line cut short by a crash must not swallow this one
-            os.write(descriptor, line.encode())
+            content = line.encode()
+            while content:  # the disk may have room for a part of it
+                content = content[os.write(descriptor, content) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -83,7 +83,7 @@ class Treatment(ABC):
         return None
 
     def server_obstacle(self, server: ServerSpec) -> str | None:  # noqa: ARG002
-        """Why the arm's own server does not support it; None if it does."""
+        """Why the arm's own server, with the variables of both, does not support it; None if it does."""
         return None
 
     def driver_obstacle(self, driver: str) -> str | None:  # noqa: ARG002

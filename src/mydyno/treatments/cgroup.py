@@ -26,7 +26,7 @@ from zlib import crc32
 from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from mydyno.errors import HostError
-from mydyno.hosts.cgroups import Cgroups, Group, Limits, enter, take_delegation
+from mydyno.hosts.cgroups import Cgroups, Group, Limits, delegated_controllers, enter, take_delegation
 from mydyno.hosts.facts import Disk, disk_of
 from mydyno.hosts.local import LocalHost
 from mydyno.hosts.paths import HostPaths
@@ -195,29 +195,30 @@ class CgroupTreatment(Treatment):
         return "io" in self._controllers
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """No controller, no right to make a group, CPUs that are not here, writes that escape."""
+        """No controller, no right to make a group, CPUs that are not here."""
         if server.dsn is not None:
             return "an external server (dsn) was started by others; use server.name or server.basedir"
-        slots, reasons = self._cgroups.slots(self._controllers)
+        _, reasons = self._cgroups.slots(self._controllers)
         usable = set(self.root.cpus)
         specified = self.setting.cpus if isinstance(self.setting.cpus, tuple) else (self.setting.cpus or SPLIT,)
         absent = {cpu for text in specified if not text.startswith(SPLIT) for cpu in numbers_of(text)} - usable
         if absent:
             reasons.append(f"CPU {ranges_of(absent)} is not among the usable CPUs of this host ({ranges_of(usable)})")
-        flush = {option_name(name): str(v) for name, v in server.variables.items()}.get(
-            "innodb_flush_method", "O_DIRECT"
-        )
-        if (
-            self._limits_io
-            and slots.get("io")
-            and slots["io"].version == 1
-            and not flush.upper().startswith("O_DIRECT")
-        ):
-            reasons.append(
-                f"innodb_flush_method = {flush}: cgroup v1 does not limit pages that the kernel writes back later, so "
-                "the limits do not apply to writes; set O_DIRECT, or use a host with cgroup v2"
-            )
         return "; ".join(reasons) or None
+
+    def server_obstacle(self, server: ServerSpec) -> str | None:
+        """With cgroup v1, a flush method whose writes escape."""
+        variables = {option_name(name): str(value) for name, value in server.variables.items()}
+        flush = variables.get("innodb_flush_method", "O_DIRECT")
+        if not self._limits_io or server.dsn is not None or "O_DIRECT" in flush.upper():
+            return None
+        slot = self._cgroups.slots(("io",))[0].get("io")
+        if slot is None or slot.version != 1:
+            return None
+        return (
+            f"innodb_flush_method = {flush}: cgroup v1 does not limit pages that the kernel writes back later, so "
+            "the limits do not apply to writes; set O_DIRECT, or use a host with cgroup v2"
+        )
 
     def disk_obstacle(self, data: Path) -> str | None:
         """Data on a file system without a disk, or whose writes are not charged to a group."""
@@ -423,7 +424,7 @@ def make_group(cgroups: Cgroups, host: LocalHost, name: str, limits: Limits) -> 
     group = Group(f"mydyno-{name}", slots)
     for slot in dict.fromkeys(slots.values()):
         if slot.delegated:
-            controllers = [controller for controller, one in slots.items() if one == slot]
+            controllers = delegated_controllers(slot.parent)
             host.undo.will_change("cgroup_delegation", folder=str(slot.parent), controllers=controllers)
             take_delegation(slot.parent, controllers)
     number = host.undo.will_change("cgroup", folders=[str(folder) for folder in group.folders])

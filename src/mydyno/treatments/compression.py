@@ -1,10 +1,10 @@
 """Compression of the protocol: `compression = "off"`, "zlib", "zstd", or { algorithm, level }.
 
 Proved twice in every run: by the Compression status of a session on the load's own path, and after each load level by
-dynoload's count of bytes on the connection against its count of bytes in the protocol's packets. zstd needs MySQL >=
+dynoload's count of bytes below compression, before TLS, against that of the protocol's packets. zstd needs MySQL >=
 8.0.18 (MariaDB has zlib alone). Both sides use zstd's level; zlib's is the load's alone, the server compresses at 6.
-Small packets (< 50 bytes) are never compressed. The gain depends on `data.text`: zlib 6 leaves 0.53 of `digits`, 0.44
-of `words`, 0.76 of `random`.
+Small packets (< 50 bytes) are never compressed, and get 7 bytes longer. The gain depends on `data.text`: zlib 6 leaves
+0.53 of `digits`, 0.44 of `words`, 0.76 of `random`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationInfo, field_validator
 from mydyno.errors import ServerError
 from mydyno.model.definition.experiment import Frozen, ServerSpec
 from mydyno.model.stored.records import Evidence, StepRecord
+from mydyno.servers.catalogue import known_servers
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.store.samples import Sample
@@ -32,8 +33,11 @@ from mydyno.workloads.oltp import CONNECT
 
 AlgorithmName = Literal["off", "zlib", "zstd"]
 STATUS = session_status("Compression", "Compression_algorithm", "Compression_level")
-UNCOMPRESSED_SHARE = 0.98
-"""Bytes received over bytes in packets: above this nothing was compressed. TLS alone adds up to some percent."""
+SAME_SHARE = 0.002
+"""Compressed bytes differ from those of the packets by more: less, or by the headers of 7 bytes where they do not get
+less."""
+UNCOMPRESSED_SHARE = 0.02
+"""Bytes without compression differ by less, for packets that were incomplete when the window began or ended."""
 
 
 class CompressionSetting(Frozen):
@@ -65,11 +69,15 @@ class CompressionTreatment(ConnectionTreatment):
         self.setting = CompressionSetting.model_validate({"algorithm": value} if isinstance(value, str) else value)
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """MariaDB's protocol supports zlib only; an external server is checked when the run begins."""
-        if server.dsn is not None:
-            return external_obstacle(server)
-        if self.setting.algorithm == "zstd" and (server.name or "").startswith("mariadb"):
-            return 'MariaDB\'s protocol compresses with zlib only; set "zlib", or use MySQL >= 8.0.18'
+        """An external server is checked when the run begins."""
+        return None if server.dsn is None else external_obstacle(server)
+
+    def server_obstacle(self, server: ServerSpec) -> str | None:
+        """MariaDB's protocol and that of MySQL before 8.0.18 support zlib only."""
+        entry = known_servers().get(server.name or "")
+        has_zstd = "zstd" in entry.traits.compression if entry else not (server.name or "").startswith("mariadb")
+        if self.setting.algorithm == "zstd" and not has_zstd:
+            return f'{server.name} compresses with zlib only; set "zlib", or use MySQL >= 8.0.18'
         return None
 
     def driver_obstacle(self, driver: str) -> str | None:
@@ -113,21 +121,28 @@ class CompressionTreatment(ConnectionTreatment):
         return Evidence(treatment=self.name, holds=holds, text=text, facts=facts, instance=instance.number)
 
     def load_evidence(self, step: StepRecord, samples: Sequence[Sample]) -> Evidence:
-        """Bytes on the connection against bytes in packets, as the driver counted them, and the interface's bytes."""
+        """Bytes below compression against bytes in packets, as the driver counted them, and the interface's bytes."""
         if step.workload == CONNECT:
             text = f"{step.id}: connections end with their login, before the first packet that could be compressed"
             return Evidence(treatment=self.name, holds=True, text=text, facts={"step": step.id})
         traffic = step.driver.traffic
-        raw, wire = traffic.get("raw_received_bytes", 0), traffic.get("wire_received_bytes", 0)
-        if not raw or not wire:
+        raw, compressed = traffic.get("raw_received_bytes", 0), traffic.get("compressed_received_bytes", 0)
+        if not raw or not compressed:
             holds = self.setting.algorithm == "off" and not traffic
             text = f"{step.id}: {step.driver.driver} counts no bytes"
             return Evidence(treatment=self.name, holds=holds, text=text, facts={"step": step.id})
-        share = wire / raw
-        holds = share >= UNCOMPRESSED_SHARE if self.setting.algorithm == "off" else share < UNCOMPRESSED_SHARE
+        share = compressed / raw
+        sent_share = traffic.get("compressed_sent_bytes", 0) / (traffic.get("raw_sent_bytes") or 1) or share
+        difference = max(abs(share - 1), abs(sent_share - 1))
+        wanted = self.setting.algorithm != "off"
+        holds = difference > SAME_SHARE if wanted else difference <= UNCOMPRESSED_SHARE
         text = (
-            f"{step.id}: {wire / 1e6:.1f} MB came over the connection for {raw / 1e6:.1f} MB of packets ({share:.2f})"
+            f"{step.id}: {raw / 1e6:.1f} MB of packets came as {compressed / 1e6:.1f} MB "
+            f"({share:.2f}; sent: {sent_share:.2f})"
         )
+        if wanted and holds and min(share, sent_share) >= 1:
+            text += ": the packets are too small to be compressed"
+        text += "" if holds else f", wanted {self.setting.algorithm}"
         facts: dict[str, Any] = {"step": step.id, "received_share": round(share, 4), **traffic}
         carried = interface_bytes(step, samples)
         if carried is not None:

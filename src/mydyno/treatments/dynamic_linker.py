@@ -124,11 +124,17 @@ def preload_obstacle(path: Path) -> str | None:
 
 def mapped_libraries(pid: int) -> list[str] | None:
     """Shared objects mapped into the live process; None if the kernel does not permit reading them."""
+    paths = mapped_files(pid)
+    return None if paths is None else [path for path in paths if ".so" in path]
+
+
+def mapped_files(pid: int) -> list[str] | None:
+    """Files mapped into the live process; None if the kernel does not permit reading them."""
     text = text_of(Path(f"/proc/{pid}/maps"))
     if not text:
         return None
     paths = (line.split(maxsplit=5)[5] for line in text.splitlines() if line.count(" ") >= 5 and "/" in line)
-    return sorted({path for path in paths if ".so" in path})
+    return sorted(set(paths))
 
 
 def secure_execution_reason(program: Path) -> str | None:

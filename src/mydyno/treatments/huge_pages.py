@@ -70,7 +70,7 @@ class HugePagesTreatment(Treatment):
         return f"it sets {self._switch} to {self._thp} for the whole host"
 
     def obstacle(self, server: ServerSpec) -> str | None:
-        """Root, a kernel that has them, and for hugetlb enough free memory."""
+        """Root, and a kernel that has them."""
         if server.dsn is not None:
             return "an external server (dsn) is never reconfigured; use server.name or server.basedir"
         if not self.root.is_root:
@@ -78,10 +78,14 @@ class HugePagesTreatment(Treatment):
         for path in (self._switch, self._count):
             if not os.access(path, os.W_OK):
                 return f"{path} cannot be written (a container, or a kernel without huge pages)"
+        return None
+
+    def server_obstacle(self, server: ServerSpec) -> str | None:
+        """THP that the server switches off for itself; for hugetlb too little free memory."""
         entry = known_servers().get(server.name or "")
         if self._pages == "thp" and entry is not None and entry.version.flavour == "mariadb":
             return f"{entry.title} switches transparent huge pages off for itself once its buffers are allocated"
-        if self._pages == "hugetlb":
+        if self._pages == "hugetlb" and server.dsn is None:
             needed, free = reserve_bytes(server.variables), self._free_bytes()
             if needed > free:
                 return f"{format_bytes(needed)} of huge pages are needed, but {format_bytes(free)} of memory are free"

@@ -23,7 +23,7 @@ from typing import Any
 
 from mydyno.errors import HostError, StudyError
 from mydyno.hosts.network import network_card
-from mydyno.hosts.network.link import TIMEOUT_S, Shape, Transfer, listen, receive_timed, send_timed
+from mydyno.hosts.network.link import TIMEOUT_S, WINDOW_S, Shape, Transfer, listen, receive_timed, send_timed
 from mydyno.hosts.network.load_end import (
     ClassState,
     LoadEnd,
@@ -173,11 +173,17 @@ class ApartLink:
             await end.reach(self.path.address, self._port)
         after = await self._states()
         missed = [name for name, state in after.items() if state.sent_packets <= before[name].sent_packets]
-        rates = ", ".join(f"{name} {state.rate}" for name, state in after.items())
+        wrong = [name for name, state in after.items() if not state.is_in_force(self.shape)]
+        rates = ", ".join(
+            f"{name} {state.rate}" + (f" and {state.latency_s * 1e3:g} ms" if state.latency_s else "")
+            for name, state in after.items()
+        )
         words = f"tc reports for port {self._port}: {rates}"
+        if wrong:
+            words += f"; not as requested on {', '.join(wrong)}"
         if missed:
             words += f"; a connection to the port was not counted on {', '.join(missed)}"
-        return not missed, [words], {"classes": {name: state.rate for name, state in after.items()}}
+        return not missed and not wrong, [words], {"classes": {name: state.rate for name, state in after.items()}}
 
     async def _states(self) -> dict[str, ClassState]:
         """{host and card: what tc reports of the class}."""
@@ -219,9 +225,11 @@ class ApartLink:
         raise AssertionError("unreachable")
 
     async def _transfer(self, end: LoadEnd, listener: socket.socket, sends: bool) -> Transfer:
-        here = asyncio.ensure_future(_accepted(listener, receive_timed if sends else send_timed))
+        window_s = self.shape.window_s(WINDOW_S)
+        half = receive_timed if sends else send_timed
+        here = asyncio.ensure_future(_accepted(listener, lambda link: half(link, window_s)))
         try:
-            there = await end.transfer(self.path.address, self._proof_port, sends)
+            there = await end.transfer(self.path.address, self._proof_port, sends, window_s)
             own = await here
         finally:
             here.cancel()

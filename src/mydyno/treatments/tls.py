@@ -25,6 +25,7 @@ from mydyno.errors import ServerError
 from mydyno.model.definition.experiment import Frozen, Scalar, ServerSpec
 from mydyno.model.server_version import ServerVersion
 from mydyno.model.stored.records import Evidence, StepRecord
+from mydyno.servers.catalogue import known_servers
 from mydyno.servers.running.base import LOAD_USER, RunningServer
 from mydyno.servers.running.private import as_private
 from mydyno.servers.sql import ClientTls
@@ -82,6 +83,19 @@ class TlsTreatment(ConnectionTreatment):
                     "and what the load verifies of it is ssl-mode in server.dsn"
                 )
             return words
+        return None
+
+    def server_obstacle(self, server: ServerSpec) -> str | None:
+        """A server that is too old for the one version, or was built without it."""
+        entry, version = known_servers().get(server.name or ""), self.setting.version
+        if entry is None or version == "off":
+            return None
+        if entry.traits.tls and f"TLSv{version}" not in entry.traits.tls:
+            return f"{entry.title} offers {', '.join(entry.traits.tls)} only; use a newer server, or tls = off"
+        try:
+            server_variables(entry.version, self.setting)
+        except ServerError as error:
+            return error.message
         return None
 
     def driver_obstacle(self, driver: str) -> str | None:

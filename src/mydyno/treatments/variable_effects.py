@@ -181,7 +181,9 @@ async def _compressed(source: Source, value: str) -> Effect:
     count, compressed = (int(one or 0) for one in rows[0])
     if not count:
         return Effect(None, "there is no table of the load")
-    return Effect(value == "OFF" or compressed > 0, f"{compressed} of the load's {count} tables are compressed")
+    return Effect(
+        value in ("OFF", "NONE", "0") or compressed > 0, f"{compressed} of the load's {count} tables are compressed"
+    )
 
 
 async def _sysdate(source: Source, value: str) -> Effect:

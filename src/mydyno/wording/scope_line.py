@@ -26,6 +26,7 @@ from mydyno.servers.dsn import place_of
 from mydyno.servers.my_cnf import DURABILITY
 from mydyno.wording.numbers import MOST_NAMES, blocks, half_width_text, signed, size, whole
 from mydyno.workloads.data import kind_of
+from mydyno.workloads.tpcc import used_warehouses
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 FACT_NAMES = {
@@ -424,6 +425,8 @@ def _data(experiment: Experiment, servers: Sequence[ServerRecord]) -> str:
     data = experiment.data
     kind = kind_of(data)
     words, size = kind.words(data), kind.rows_bytes(data)
+    if (used := used_warehouses(data, experiment.resolved_steps)) < data.warehouses:
+        words, size = f"{used} of {words}", kind.rows_bytes(data.model_copy(update={"warehouses": used}))
     found = servers[0].tables if servers else None
     if data.statistics is not None:
         # The servers state the tables' sizes by these.

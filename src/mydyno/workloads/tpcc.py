@@ -6,11 +6,12 @@ terminals could reach, and not comparable with a published tpmC. Options are pas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from mydyno.model.definition.experiment import DataSpec, Frozen
+from mydyno.model.definition.experiment import DataSpec, Frozen, Step
 
 
 class TpccOptions(Frozen):
@@ -51,6 +52,14 @@ WAREHOUSE_BYTES = 105_000_000
 FIXED_BYTES = 170_000_000
 """Items, system tablespace, redo."""
 PREPARE_S_PER_WAREHOUSE = 6.0
+
+
+def used_warehouses(data: DataSpec, steps: Sequence[Step]) -> int:
+    """Warehouses that terminals order from: those of fixed homes are as many as a step has terminals, at most."""
+    fixed = [step for step in steps if step.workload == "tpcc" and step.options.get("home") != "random"]
+    if len(fixed) < len(steps):
+        return data.warehouses
+    return min(data.warehouses, max(int(step.options.get("terminals") or step.connections) for step in fixed))
 
 
 def prewarm_sql() -> list[str]:

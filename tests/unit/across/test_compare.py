@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mydyno.across.arms import compare_arms
+from mydyno.across.arms import arms_table, compare_arms
 from mydyno.across.compare import compare_studies
-from mydyno.across.history import Key, estimate_of, measured
+from mydyno.across.history import Key, estimate_of, measured, why_left_out
 from mydyno.across.saved import SavedStudy
+from mydyno.document.parts import Cell
 from mydyno.errors import UserError
-from mydyno.model.definition.experiment import ArmSpec, Experiment, StepSpec
+from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.comparison import Comparison
 from mydyno.model.stored.reasons import ArmFailure
 from mydyno.store.study_folder import StudyFolder
@@ -117,10 +119,11 @@ def test_the_first_study_is_the_reference_and_all_contrasts_are_held_together() 
     assert (found.effects[0].differences[0].ci_high or 0.0) > (alone.ci_high or 0.0)
 
 
-def test_what_has_no_common_ground_is_refused_with_the_reason() -> None:
-    def loads(**step: Any) -> Experiment:
-        return experiment().model_copy(update={"steps": (StepSpec(**step),)})
+def loads(**step: Any) -> Experiment:
+    return experiment().model_copy(update={"steps": (StepSpec(**step),)})
 
+
+def test_what_has_no_common_ground_is_refused_with_the_reason() -> None:
     other = loads(workload="oltp_read_write", connections=(16,))
     options = loads(workload="oltp_read_only", connections=(4,), options={"range_size": 5})
     a = saved(draw(8), name="a")
@@ -130,6 +133,49 @@ def test_what_has_no_common_ground_is_refused_with_the_reason() -> None:
         assert found.effects == ()
         assert "cannot be compared" in found.answer[0]
         assert reason in found.answer[0]
+
+
+@pytest.mark.parametrize(
+    ("load", "one", "other", "words"),
+    [
+        (
+            {"workload": "oltp_read_only"}, {"search": SearchSpec(metric="latency_p99_us", limit=0.02)},
+            {"search": SearchSpec(metric="latency_p99_us", limit=0.01)},
+            "A: search of rate: p99 ≤ 20 ms; B: search of rate: p99 ≤ 10 ms",
+        ),
+        ({"workload": "replay", "replay": "shop.capture"}, {}, {"statements": True}, "A: defaults; B: statements=on"),
+    ],
+)  # fmt: skip
+def test_another_objective_or_the_comparison_of_statements_is_another_load(
+    load: dict[str, Any], one: dict[str, Any], other: dict[str, Any], words: str
+) -> None:
+    pair = [loads(connections=(4,), **load, **own) for own in (one, other)]
+    found = compare_studies([saved(draw(seed), of, name=f"s{seed}") for seed, of in enumerate(pair)])
+    assert f"its options differ ({words})" in found.answer[0]
+
+
+def test_another_number_of_instances_is_a_setting_that_differs_and_another_control() -> None:
+    found = compare_studies((saved(draw(20), name="a"), saved(draw(21), experiment(instances=4), name="b")))
+    assert differing(found) == {"instances": ("1", "4")}
+    assert "x is defined differently (instances)" in found.effects[0].note
+    assert not found.control_levels[0].same_control
+
+
+def external(server: str, name: str, **facts: Any) -> SavedStudy:
+    study = saved(draw(20), experiment(server=ServerSpec(dsn=f"mysql://bench@{server}/sbtest")), name=name)
+    return replace(study, study=study.study.model_copy(update=facts))
+
+
+def test_external_servers_are_two_hosts_where_they_listen_at_two_places_or_have_other_facts() -> None:
+    one, other = external("db1", "a"), external("db2", "b")
+    found = compare_studies((one, other))
+    assert differing(found) == {"external server": ("mysql://bench@db1/sbtest", "mysql://bench@db2/sbtest")}
+    assert "The one recorded setting that differs is external server." in " ".join(found.conclusions)
+    assert not found.control_levels[0].same_control
+    assert why_left_out(other, one) == "another host (server db2:3306)"
+    small, large = (external("db1", f"{cpus}", server_host={"hostname": "db-1", "cpus": cpus}) for cpus in (8, 16))
+    assert differing(compare_studies((small, large))) == {"server's cpus": ("8", "16")}
+    assert why_left_out(large, small) == "another host (cpus 16)"
 
 
 def test_a_metric_whose_meaning_changed_is_not_compared() -> None:
@@ -215,7 +261,12 @@ def test_a_file_that_was_edited_between_two_studies_is_a_setting_that_differs() 
     for name, sha256 in (("a", "1f3a9c2e"), ("b", "77e04c11")):
         one = saved(draw(20), name=name)
         pair.append(replace(one, study=one.study.model_copy(update={"files": {"/home/ann/shop.sql": sha256}})))
-    assert differing(compare_studies(tuple(pair))) == {"file shop.sql": ("1f3a9c2e", "77e04c11")}
+    found = compare_studies(tuple(pair))
+    assert differing(found) == {"file shop.sql": ("1f3a9c2e", "77e04c11")}
+    assert not found.control_levels[0].same_control
+    driver = loads(workload="oltp_read_only", connections=(4,), driver="sysbench")
+    found = compare_studies((pair[0], saved(draw(21), driver, name="c")))
+    assert not found.control_levels[0].same_control
 
 
 def test_the_versions_of_servers_stand_in_the_order_of_the_arms_not_of_the_runs() -> None:
@@ -314,6 +365,23 @@ def test_of_a_contrast_that_is_turned_round_the_arm_that_failed_is_named() -> No
     study = replace(study, summary=study.summary.model_copy(update={"effects": (failed,)}))
     (sentence,) = compare_arms(study, ("x", "A")).answer
     assert sentence == "A against x, queries per second: the control x failed in 2 of 8 blocks (crashed)."
+
+
+def test_under_an_alarm_no_difference_of_arms_is_claimed_nor_one_over_the_control() -> None:
+    alarmed = draw(14, 0.3, 0.1, noise=0.002)
+    alarmed[:, 1] += 0.1
+    found = compare_arms(saved(alarmed, name="a"), ("x", "A", "y"))
+    (said,) = found.answer
+    assert said.startswith("Two equal servers differ, so no difference is claimed: two copies of A differ")
+    assert {one.arm for one in found.effects} == {"A", "y"}
+    cells = [row[1] for row in arms_table(found).rows if len(row) > 1]
+    assert {cell.word for cell in cells if isinstance(cell, Cell)} == {"not measurable"}
+    a, b = (
+        saved(alarmed[:, :3], experiment(("A", "x")), name="a"),
+        saved(draw(17, 0.1), experiment(("A", "z")), name="b"),
+    )
+    assert compare_studies((a, b)).indirect == ()
+    assert compare_studies((b, a)).indirect == ()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from mydyno.across.history import FoundStudies, Selection, history_of
 from mydyno.across.saved import SavedStudy
 from mydyno.errors import UserError
-from mydyno.model.definition.experiment import ArmSpec, DataSpec
+from mydyno.model.definition.experiment import ArmSpec, DataSpec, StepSpec
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.stored.comparison import History, LeftOut
 from mydyno.store.study_folder import StudyFolder
 from tests.support.saved_studies import HOST, experiment, saved, values
@@ -116,6 +117,20 @@ def test_studies_that_are_not_comparable_are_left_out_with_the_reason() -> None:
     effect, level = made.series
     assert ("allocators-arm" in effect.missing, "allocators-arm" in level.missing) == (True, False)
     assert (len(effect.points), len(level.points)) == (4, 5)
+
+
+def test_another_objective_and_another_number_of_instances_are_left_out() -> None:
+    def searched(day: int, limit: float = 0.02, **changes: object) -> SavedStudy:
+        search = SearchSpec(metric="latency_p99_us", limit=limit)
+        step = StepSpec(workload="oltp_read_only", connections=(4,), search=search)
+        of = ONE_ARM.model_copy(update={"steps": (step,), **changes})
+        return saved(values(np.random.default_rng(day), (0.05,)), of, name=f"allocators-{day}", day=day)
+
+    made = history([searched(0, limit=0.01), searched(1, instances=4), *map(searched, range(2, 6))])
+    assert {one.study: one.reason for one in made.left_out} == {
+        "allocators-0": "other load: it has no load level in common with the newest study",
+        "allocators-1": "arm A is defined differently (instances)",
+    }
 
 
 def test_of_copies_the_one_with_the_most_runs_counts_once() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from mydyno.analysis.costs import change_text
 from mydyno.analysis.costs.per_operation import costs_of
+from mydyno.evaluation.facts import _usable_cpus
 from mydyno.model.definition.experiment import ArmSpec, Experiment, ServerSpec, StepSpec
 from mydyno.model.stored.costs import COSTS, SERVER_COUNTERS
-from mydyno.model.stored.records import KERNEL_COUNTERS
+from mydyno.model.stored.records import KERNEL_COUNTERS, ClientLoad, StudyRecord
 from mydyno.model.stored.summary import CostRecord
-from tests.support.fake_causes import ALPHA, CONNECTIONS, Cause, named, run_of, study
+from tests.support.fake_causes import ALPHA, CONNECTIONS, CPU, Cause, named, run_of, study
 
 
 def test_costs_are_divided_by_the_operations_of_the_same_time() -> None:
@@ -57,14 +58,36 @@ def test_cpu_time_delays_all_connections_of_a_cpu_and_of_the_load_program_all_of
     assert crowding(strangers=0.5, busiest_worker_pct=5.0) == (pytest.approx(8.0), pytest.approx(8.0))
 
 
-def crowding(strangers: float, busiest_worker_pct: float | None = None) -> tuple[float, float]:
+def test_the_load_of_other_hosts_takes_no_cpu_time_of_the_servers() -> None:
+    here, _ = crowding(0.0, cpus=4)
+    server_us, driver_us = CPU["user"] + CPU["system"], CPU["driver"]
+    by_clients, _ = crowding(0.0, cpus=4, clients=(ClientLoad(name="load-1"),))
+    external, _ = crowding(0.0, cpus=4, server=ServerSpec(dsn="mysql://bench@db1/sbtest", ssh="admin@db1"))
+    assert by_clients / here == external / here == pytest.approx(server_us / (server_us + driver_us), rel=1e-3)
+    study = StudyRecord(
+        study="s", created_unix_ns=0, mydyno_version="0", experiment=one_arm(), host={"cpus_usable": 2},
+        server_host={"cpus_usable": 16},
+    )  # fmt: skip
+    assert _usable_cpus(study) == {"": 16}
+
+
+def crowding(
+    strangers: float,
+    busiest_worker_pct: float | None = None,
+    cpus: float = 2,
+    clients: tuple[ClientLoad, ...] = (),
+    server: ServerSpec | None = None,
+) -> tuple[float, float]:
     """Crowding of the server's CPU time, and of that of a load program with one thread."""
     experiment = one_arm()
+    experiment = experiment.model_copy(update={"server": server or experiment.server})
     run, summary, made = run_of(1, "base", 1, Cause(), np.random.default_rng(1), 1e-4, 8000.0)
     seen: dict[str, Any] = {"strangers": strangers}
     if busiest_worker_pct is not None:
         seen |= {"rates": {"busiest_worker_pct": busiest_worker_pct}}
         seen |= {"driver_cpu_s": busiest_worker_pct / 100 * made.length_s}
+    driver = run.steps[0].driver.model_copy(update={"clients": clients})
+    run = run.model_copy(update={"steps": (run.steps[0].model_copy(update={"driver": driver}),)})
     blocks = [{"block": block} for block in (1, 2, 3)]
     found = costs_of(
         experiment,
@@ -72,7 +95,7 @@ def crowding(strangers: float, busiest_worker_pct: float | None = None) -> tuple
         [summary.model_copy(update=one) for one in blocks],
         [made.model_copy(update=one | seen) for one in blocks],
         ALPHA,
-        {"": 2},
+        {"": cpus},
     )
     assert found is not None
     (time,) = found.times

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mydyno.analysis.kernel import leading
+from mydyno.analysis.kernel import _tables, leading
 from mydyno.model.stored.counted import KernelContrast, KernelRecord, KernelRow
 from mydyno.model.stored.reasons import CopiesDiffer
 from mydyno.reports.formats import markdown_text
@@ -55,6 +55,13 @@ def section(made: StudyFolder) -> str:
     text = page(made)
     text = text[text.index('id="kernel"') :]
     return text[: text.index("</section>")]
+
+
+def test_at_a_rate_connections_are_idle_and_their_time_is_not_stated() -> None:
+    (contrast,) = record(QUEUE).contrasts
+    closed, paced = (_tables(contrast, one)[0].note for one in (False, True))
+    assert "of a connection's time" in closed
+    assert not paced
 
 
 def test_the_largest_time_that_transactions_wait_for_is_the_answer(tmp_path: Path) -> None:

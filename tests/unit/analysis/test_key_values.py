@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,20 @@ def test_the_report_shows_speed_beside_what_is_kept() -> None:
     assert kept[-1].startswith("−2.00 MB (−14.71 … +10.71): no growth shown")
     assert ["8 – 16", "90.00 %", "90.00 %"] in rows
     assert any(row[1:] == ["500", "50.0%", "10", "500", "100", "80.0", "30.0"] for row in rows)
+
+
+def test_the_throughput_is_that_of_the_effects_where_there_is_one() -> None:
+    plain = result([run("memcached", [step()]), run("caching", [step()], position=2)])
+    runs = [
+        one.model_copy(update={"values": {"kv_get-4": {"ops": 4321.0}}} if one.arm == "caching" else {})
+        for one in plain.summary.runs
+    ]
+    made = section.part(replace(plain, summary=plain.summary.model_copy(update={"runs": tuple(runs)})))
+    assert made is not None
+    rows = [row[:2] for row in cells(made.html) if len(row) > 2]
+    assert [[row[1] for row in rows if name in row[0]] for name in ("memcached", "caching")] == [
+        ["500", "500"], ["4,321", "4,321"],
+    ]  # fmt: skip
 
 
 def test_steps_that_do_not_count_are_not_shown_and_other_studies_have_no_such_section() -> None:

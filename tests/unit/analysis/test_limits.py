@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from mydyno.analysis.limits import judge, limits_of, utilisation
+from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.model.definition.experiment import Step
-from mydyno.model.stored.records import DriverResult, Evidence, RunRecord, ServerRecord, StepRecord
+from mydyno.model.stored.records import ClientLoad, DriverResult, Evidence, RunRecord, ServerRecord, StepRecord
 from mydyno.model.stored.summary import RunSummary
 from mydyno.results.values.blocks import _goes_over_interfaces, _per_transaction
+from mydyno.treatments.link_proof import transfer_facts
 
 STEP = Step(id="s", workload="w", connections=4, warmup_s=0, measure_s=1, driver="dynoload")
 STEP_64 = Step(
@@ -65,6 +67,17 @@ def test_shares_are_of_what_the_transfer_delivered_and_of_all_cpus() -> None:
     )
 
 
+def test_a_long_latency_hides_the_link_from_a_transfer_and_not_from_the_load() -> None:
+    facts = transfer_facts(Shape(1e8, "50ms"), 20e9, [Transfer(30e6, 0.1)], [Transfer(60e6, 0.1)], reached=True)
+    values = {**VALUES, "network_tx_bytes_per_s": 11.7e6, "cpu_user_pct": 10.0}
+    shares = utilisation(run(link={"bandwidth": "100mbit", **facts}), values, "s", 2)
+    assert shares["link"] == pytest.approx(0.95, abs=0.01)
+    assert judge("far", STEP, shares, 2).limit == "link"
+    assert transfer_facts(Shape(1e8, "50us"), 20e9, [Transfer(94e6, 0.1)], [Transfer(94e6, 0.1)], reached=True)[
+        "link_bits_per_s"
+    ] is None  # fmt: skip
+
+
 def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_seen() -> None:
     seen = {name: value for name, value in VALUES.items() if not name.startswith("server_")}
     turned = {**seen, "network_rx_bytes_per_s": seen["network_tx_bytes_per_s"], "network_tx_bytes_per_s": 1e6}
@@ -74,6 +87,16 @@ def test_of_an_external_server_the_load_s_interface_counts_and_its_host_is_not_s
     assert busy.limit == "others' CPU"
     idle = judge("1gbit", STEP, {**shares, "cpu": 0.4}, 2)
     assert (idle.limit, "server" in idle.shares) == ("none", False)
+
+
+def test_the_load_of_client_hosts_takes_nothing_of_the_server_s_host() -> None:
+    made = run()
+    driver = made.steps[0].driver.model_copy(update={"clients": (ClientLoad(name="load-1"),)})
+    made = made.model_copy(update={"steps": (made.steps[0].model_copy(update={"driver": driver}),)})
+    shares = utilisation(made, {**VALUES, "driver_cpu_user_pct": 300.0}, "s", 2)
+    assert "load" not in shares
+    found = judge("1gbit", STEP, shares, 2)
+    assert (found.limit, found.others) == ("server CPU", pytest.approx(0.45))
 
 
 def test_without_a_link_or_samples_nothing_is_said() -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 from statistics import median
 
 from mydyno.analysis import memory
+from mydyno.document.parts import Cell
 from mydyno.document.result import StudyResult
 from mydyno.model.stored.reasons import Reason
 from mydyno.model.stored.records import Evidence
 from mydyno.model.stored.summary import RunSummary
-from mydyno.store.samples import read_metric
+from mydyno.store.samples import Sample, read_metric, write_samples
 from mydyno.wording.numbers import display_unit
 from tests.support.fake_study_folder import Shape, build
 
@@ -75,6 +76,43 @@ def test_memory_is_told_by_kind_and_an_allocator_that_says_nothing_is_named(tmp_
     assert "mapped on reserved huge pages" in table
     assert table.count("100 MiB") == 2, "glibc's, and its range: jemalloc's pool is not in its private memory"
     assert "The allocator's own figures are missing for jemalloc: it reports none." in table.replace("&#39;", "'")
+
+
+def test_zeros_count_and_a_column_needs_a_value_above_0(tmp_path: Path) -> None:
+    folder = build(tmp_path / "zeros", Shape(blocks=3, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
+    result = StudyResult.load(folder)
+    huge = {run.folder: place * MIB for run, place in zip(_of(result, "glibc"), (0, 0, 0, 0, 2, 6), strict=True)}
+    runs = []
+    for run in map(told, result.summary.runs):
+        facts = {**run.evidence[-1].facts, "transparent_huge_bytes": huge.get(run.folder, 0), "reserved_huge_bytes": 0}
+        evidence = run.evidence[-1].model_copy(update={"facts": facts})
+        runs.append(run.model_copy(update={"evidence": (*run.evidence[:-1], evidence)}))
+    table = memory._kinds_table(replace(result, summary=result.summary.model_copy(update={"runs": tuple(runs)})))
+    assert table is not None and "mapped on reserved huge pages" not in table.head
+    cells = [row[list(table.head).index("of it on transparent huge pages")] for row in table.rows]
+    assert [(cell.text, cell.below) for cell in cells if isinstance(cell, Cell)] == [
+        ("0\xa0MiB", "0 … 6.00\xa0MiB"), ("0\xa0B", "0 … 0\xa0B"),
+    ]  # fmt: skip
+
+
+def _of(result: StudyResult, arm: str) -> list[RunSummary]:
+    return [run for run in result.summary.runs if run.arm == arm]
+
+
+def test_samples_of_0_are_of_a_server_without_huge_pages_or_of_one_that_ended(tmp_path: Path) -> None:
+    readings = {"server_rss_bytes": (5.0, 8.0, 0.0), "server_anonymous_huge_bytes": (2.0, 0.0, 0.0)}
+    samples = [
+        Sample(second, "instance:1", metric, value)
+        for metric, of in readings.items()
+        for second, value in enumerate(of)
+    ]
+    path = tmp_path / "samples.parquet"
+    write_samples(path, samples, 0, [])
+    run = RunSummary(block=1, position=1, arm="glibc", valid=True, folder="f")
+    assert memory._sessions({path: run}) == {
+        ("glibc", "server_rss_bytes"): [memory.Session(5.0, 8.0, 8.0)],
+        ("glibc", "server_anonymous_huge_bytes"): [memory.Session(2.0, 0.0, 2.0)],
+    }
 
 
 def test_runs_that_tell_no_kinds_of_memory_have_no_table_of_them(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,15 +10,20 @@ import pytest
 from mydyno.analysis.queueing import (
     DISK,
     LINK,
+    LOAD_APART,
+    LOAD_CPU,
+    SERVER_CPU,
     ArmQueue,
     DiskReadings,
+    _cpus,
     analyse,
     sentences,
     table,
 )
 from mydyno.document.result import rate
 from mydyno.model.definition.experiment import Experiment, StepSpec
-from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord
+from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.stored.records import DriverResult, RunRecord, SliceRecord, StepRecord, StudyRecord
 from mydyno.model.stored.summary import RunSummary, used_slices
 from mydyno.results.values.blocks import slices_of_run
 from tests.support.fake_script import experiment
@@ -36,8 +42,12 @@ def made(transactions: int = 800, server_cpu_s: float = 1.0, **more: object) -> 
     return [SliceRecord.model_validate({**plain, "cycle": cycle, **more}) for cycle in (1, 2)]
 
 
+def two_cpus(_slice: SliceRecord) -> dict[str, float]:
+    return {SERVER_CPU: 2.0, LOAD_CPU: 2.0}
+
+
 def queues(slices: list[SliceRecord], of: Experiment | None = None) -> list[ArmQueue]:
-    return analyse(of or OPEN, slices, 2)
+    return analyse(of or OPEN, slices, two_cpus)
 
 
 def sentence(one: ArmQueue) -> str:
@@ -63,6 +73,29 @@ def test_the_figures_are_means_of_all_slices() -> None:
 def test_the_saturated_resource_is_named() -> None:
     (one,) = queues(made(server_cpu_s=3.8))
     assert sentence(one).endswith("saturated: server's CPU.")
+
+
+HOSTS = {"hosts": {"a": {"cpus_usable": 8}, "b": {"cpus_usable": 32}}}
+CLIENTS = (HostGroup(name="a", clients=("load-1",)), HostGroup(name="b", clients=("load-2",)))
+
+
+@pytest.mark.parametrize(
+    ("where", "cpus"),
+    [
+        ({"host": {"cpus_usable": 2}}, {SERVER_CPU: 2.0, LOAD_CPU: 2.0}),
+        (HOSTS, {SERVER_CPU: 32.0, LOAD_CPU: 32.0}),
+        (HOSTS | {"host_groups": CLIENTS}, {SERVER_CPU: 32.0}),
+        ({"host": {"cpus_usable": 2}, "server_host": {"cpus_usable": 16}}, {SERVER_CPU: 16.0, LOAD_APART: 2.0}),
+    ],
+)
+def test_cpu_time_is_of_the_cpus_of_its_own_host(where: dict[str, Any], cpus: dict[str, float]) -> None:
+    study = StudyRecord(study="s", created_unix_ns=0, mydyno_version="0", experiment=OPEN, **where)
+    groups = {1: "a", 2: "b"} if study.hosts else {}
+    one, _ = slices = made(block=2, server_cpu_s=1.0)
+    assert _cpus(SimpleNamespace(study=study, group_of=groups), one) == cpus  # type: ignore[arg-type]
+    (queue,) = analyse(OPEN, slices, lambda _: cpus)
+    assert queue.utilisations[SERVER_CPU] == pytest.approx(1 / 2 / cpus[SERVER_CPU])
+    assert (queue.others is None) == (LOAD_CPU not in cpus)
 
 
 def test_counts_that_do_not_agree_are_stated_instead_of_a_resource() -> None:
@@ -187,10 +220,10 @@ def test_the_disk_and_the_link_are_resources_and_the_disk_is_never_called_satura
     second = 1_000_000_000
     readings = {1: DiskReadings([0, second, 2 * second, 3 * second], [0.0, 0.9, 1.0, 1.0])}
     slices = made(step=CLOSED.resolved_steps[0].id, arm="glibc", latency_us={"mean": 10_000.0}, started_unix_ns=second)
-    (one,) = analyse(CLOSED, slices, 2, readings, {("glibc", slices[0].step): 0.95})
+    (one,) = analyse(CLOSED, slices, two_cpus, readings, {("glibc", slices[0].step): 0.95})
     assert one.utilisations[DISK] == 1.0
     assert one.saturated == (LINK,)
-    (queue,) = analyse(OPEN, made(started_unix_ns=second), 2, readings, {("glibc", STEPS[0].id): 0.5})
+    (queue,) = analyse(OPEN, made(started_unix_ns=second), two_cpus, readings, {("glibc", STEPS[0].id): 0.5})
     assert (queue.utilisations[DISK], queue.utilisations[LINK]) == (1.0, 0.5), "an open loop has them too"
     assert readings[1].mean(0.5 * second, 1.5 * second) == pytest.approx(0.95)
     assert readings[1].mean(9 * second, 10 * second) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import log
 from pathlib import Path
 from random import Random
 
@@ -67,6 +68,20 @@ async def test_the_variables_that_matter_are_found_with_their_size_and_followed_
     assert len(follow.arms) == 4
     assert follow.arm(follow.control).treatments["variables"] == {FLUSH: 1, POOL: "128M"}
     assert follow.server.variables["innodb_doublewrite"] == "ON"
+
+
+async def test_the_error_rate_is_that_of_the_study_however_many_load_levels_it_has(
+    script: Script, paths: HostPaths, tmp_path: Path
+) -> None:
+    widths = []
+    for levels in ("16", "[16, 64]"):
+        asked, source = load("screen", None, (*SETTINGS, f"steps.connections={levels}"))
+        planted(script, asked, {})
+        _, summary = await run_study(Request(asked, source.text, tmp_path), paths, Watched(script), opener(script))
+        factor = summary.screening[0].factors[0]
+        assert factor.ci_low and factor.ci_high
+        widths.append(log(factor.ci_high / factor.ci_low) / summary.screening[0].standard_error)
+    assert widths[1] > 1.05 * widths[0], "in standard errors"
 
 
 async def test_without_an_effect_none_is_called_active(script: Script, paths: HostPaths, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mydyno.analysis.waits import leading
 from mydyno.analysis.waits.contrasts import analyse
+from mydyno.model.definition.experiment import StepSpec
 from mydyno.model.stored.counted import (
     CLIENT,
     ROW_LOCKS,
@@ -75,6 +77,25 @@ def test_time_in_which_no_statement_is_under_way_is_a_class_of_waits(tmp_path: P
     assert client.control_us == pytest.approx(64_000 - 2_100, rel=0.2), "8 connections, 8 ms a transaction"
     assert client.arm_us == pytest.approx(64_000 - 40_600, rel=0.3)
     assert CLIENT not in {one.of_class for one in found}
+
+
+def test_at_a_rate_idle_connections_hide_no_wait_and_throughput_shows_no_cost(tmp_path: Path) -> None:
+    """64 connections at 100 transactions a second: 640 ms of connections for each, of which 2 ms are in statements."""
+    random, load = np.random.default_rng(1), StepSpec(workload="oltp_read_write", connections=(64,), rate=(100,))
+    binlog: Mapping[Event, tuple[float, float]] = {("wait", "wait/io/file/sql/binlog"): (1.0, 620.0)}
+
+    def totals(arm: str, _copy: int) -> WaitTotals:
+        made = counted(random, "oltp_read_write-64-at-100", more=binlog if arm == "changed" else None)
+        return made.model_copy(update={"loaded_s": made.transactions / 100.0})
+
+    made = counted_study(tmp_path, "waits", totals, load=load)
+    record = analyse(made.examined(tmp_path, WAITS_FILE, ALPHA))
+    assert record is not None and record.throughput_ratio is None
+    first = leading(record.contrasts[0])
+    assert first is not None and (first.name, first.is_class) == ("file I/O", True)
+    assert first.change_us == pytest.approx(500.0, rel=0.3)
+    assert CLIENT not in {one.name for one in record.contrasts[0].events}
+    assert record.contrasts[0].control_us == pytest.approx(2100.0, rel=0.3)
 
 
 def test_a_stage_is_named_where_no_wait_event_covers_the_time(tmp_path: Path) -> None:

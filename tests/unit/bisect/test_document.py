@@ -74,6 +74,20 @@ def test_the_answer_comes_first_with_commit_subject_author_and_date() -> None:
     assert "is undecided after 3 min is skipped" in text
 
 
+def test_the_limit_is_called_half_of_the_difference_only_where_it_is() -> None:
+    near = FOUND.model_copy(update={"ends": ENDS.model_copy(update={"limit": 0.97})})
+    set_ = RECORD.model_copy(update={"threshold": 0.03})
+    texts = (text_of(FOUND), text_of(near), text_of(near, set_))
+    words = ("half of that", "the near end of that interval", "as set")
+    assert [[word for word in words if f"({word})" in text] for text in texts] == [[word] for word in words]
+
+
+def test_what_was_undecided_need_not_have_had_a_longest_time() -> None:
+    skipped = compared(3, "skipped", skipped_because="undecided")
+    text = text_of(FOUND.model_copy(update={"comparisons": (skipped,)}), RECORD.model_copy(update={"longest_s": None}))
+    assert "1 commit was skipped: 1 was undecided." in text
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -16,8 +16,9 @@ from mydyno import __version__
 from mydyno.cli import COMMANDS
 from mydyno.cli.clean import clean_here
 from mydyno.experiments import built_in
+from mydyno.hosts.lock import study_lock
 from mydyno.hosts.paths import HostPaths
-from mydyno.hosts.undo import UndoJournal
+from mydyno.hosts.undo import UNDOERS, UndoJournal
 from mydyno.servers.external_variables import BorrowedVariables
 from tests.support import ROOT
 from tests.support.disowned import disowned
@@ -208,6 +209,12 @@ def test_a_library_below_a_folder_with_a_space_is_not_preloaded(tmp_path: Path, 
     assert ("has a space or a colon, at which LD_PRELOAD is split" in done.stdout) == (code == 3)
 
 
+@pytest.mark.parametrize("output", [".", "/tmp", "nowhere/x"])
+def test_statistics_are_not_read_for_a_file_that_cannot_be_written(tmp_path: Path, output: str) -> None:
+    done = mydyno(tmp_path, "servers", "statistics", "mysql://bench@127.0.0.1:1/x", "--output", output)
+    assert (done.returncode, f"--output {output}: " in done.stderr) == (2, True)
+
+
 def test_nothing_to_clean_is_said_and_is_no_failure(paths: HostPaths, capsys: pytest.CaptureFixture[str]) -> None:
     clean_here(paths)
     assert "nothing to undo" in capsys.readouterr().out
@@ -225,6 +232,32 @@ def test_variables_of_a_server_that_no_longer_exists_are_given_up_as_clean_says(
     Path(path).unlink()
     clean_here(paths)
     assert "nothing to undo" in capsys.readouterr().out
+
+
+def test_a_change_that_only_another_version_can_undo_stays_in_the_journal(
+    paths: HostPaths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed = UndoJournal.begin(paths.undo, "killed", paths.undo)
+    monkeypatch.setitem(UNDOERS, "x", lambda _facts, _root: None)
+    killed.will_change("x", path="/y")
+    monkeypatch.delitem(UNDOERS, "x")
+    disowned(killed, boot_id="another")
+    for _ in range(2):
+        with pytest.raises(typer.Exit) as ended:
+            clean_here(paths)
+        assert ended.value.exit_code == 1
+        assert "could not be undone: a change of the kind x: `mydyno clean` of" in capsys.readouterr().out
+
+
+def test_prepared_data_stay_while_a_study_runs(paths: HostPaths, capsys: pytest.CaptureFixture[str]) -> None:
+    templates = paths.data / "templates"
+    templates.mkdir(parents=True)
+    with study_lock("fake-1", paths.study_lock_address), pytest.raises(typer.Exit) as ended:
+        clean_here(paths, templates=True)
+    assert (ended.value.exit_code, templates.is_dir()) == (1, True)
+    assert "prepared data: another study is running on this host: fake-1 (pid" in capsys.readouterr().out
+    clean_here(paths, templates=True)
+    assert not templates.exists()
 
 
 def test_the_doctor_tells_and_ends_with_0(tmp_path: Path) -> None:

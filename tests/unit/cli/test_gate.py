@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from mydyno.store.logs import LIVE_FILE
 from tests.support.fake_study_folder import Shape, build
 from tests.unit.cli.test_command_line import mydyno
+from tests.unit.web.test_live_status import opened, written
 
 SMALL = Shape(arms=("glibc", "jemalloc"), workloads=("oltp_read_only",), connections=(16,), warmup_s=1, measure_s=3)
 FINE = "qps=no worse than -50%"
@@ -84,6 +86,19 @@ def test_the_exit_code_and_the_answer(studies: Path, study: str, limit: str, cod
     assert done.stdout.startswith(words)
     assert f"report: studies/{study}/report.html" in done.stdout
     assert (studies / "gate.xml").is_file() and (studies / "gate.json").is_file()
+
+
+def test_a_study_that_runs_is_not_interrupted(studies: Path) -> None:
+    written(studies / "studies/part", opened())
+    with (studies / "studies/part" / LIVE_FILE).open("ab"):
+        gate = mydyno(studies, "gate", "part", "--threshold", FINE)
+        report = mydyno(studies, "report", "part")
+    assert (gate.returncode, report.returncode) == (5, 0)
+    assert "The study is not finished: 3 of 8 blocks are." in gate.stdout
+    for done in (gate, report):
+        assert "the study is running, and continues without `mydyno resume part`" in done.stderr
+    ended = mydyno(studies, "gate", "part", "--threshold", FINE)
+    assert "The study is interrupted: 3 of 8 blocks are finished." in ended.stdout
 
 
 def test_a_study_that_has_been_run_can_be_given_by_its_path(studies: Path) -> None:

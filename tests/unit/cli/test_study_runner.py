@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from pathlib import Path
 
 import pytest
 import typer
 
-from mydyno.cli import ExitCode
+from mydyno.cli import ExitCode, cancel_on_signals
 from mydyno.cli.study_runner import FleetProgress, run_study_of
 from mydyno.errors import HostError, StudyError
 from mydyno.model.stored.summary import Summary
@@ -38,6 +39,19 @@ def test_what_was_interrupted_before_it_began_is_not_to_be_resumed(capsys: pytes
     with pytest.raises(typer.Exit):
         ended_by(asyncio.CancelledError(), None)
     assert capsys.readouterr().err == "interrupted; the host is restored; no study was begun\n"
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_a_hang_up_cancels_a_study_unless_it_is_ignored_as_by_nohup(handler: signal.Handlers) -> None:
+    async def is_left_alone() -> bool:
+        cancel_on_signals(asyncio.get_running_loop().create_future())
+        return signal.getsignal(signal.SIGHUP) == handler
+
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        assert asyncio.run(is_left_alone()) == (handler == signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_full_disk_is_the_hosts_before_the_study_begins_and_the_studys_afterwards(tmp_path: Path) -> None:

@@ -175,6 +175,11 @@ def test_a_name_too_long_and_a_loop_of_links_are_errors(tmp_path: Path, capsys: 
     assert code in (0, 3), "an error before Python 3.13"
 
 
+def test_a_full_disk_is_the_hosts_where_the_error_names_no_file_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _ended(lambda: Path("/dev/full").write_text("x")) == 3
+    assert capsys.readouterr().err == "mydyno: error: No space left on device\n"
+
+
 @pytest.mark.parametrize("place", ["summary.json", "plan.json", "blocks/01/more"])
 @pytest.mark.parametrize("device", [False, True])
 def test_what_cannot_be_read_to_its_end_is_named(

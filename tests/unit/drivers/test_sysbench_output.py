@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mydyno.errors import DriverError
 from mydyno.execution.validity import step_warnings
 from mydyno.model.definition.experiment import Step
 from mydyno.model.stored.records import DriverResult
+from mydyno.servers.sql import Address
 from tests.support import DATA
 
 
@@ -170,3 +172,31 @@ def test_other_statements_of_a_workload_of_single_writes_changed_no_row() -> Non
     words = "33% of the writes changed no row: they met none, or the value was there already"
     assert step_warnings(deletes, found) == (words,)
     assert step_warnings(deletes, result("checkpoint", 2, 3)) == ()
+
+
+def value_of(line: str) -> str:
+    """The first value of a line of a config file, as sysbench's read_config() splits it."""
+    text = line.lstrip()
+    if text.startswith("#"):
+        return ""
+    if text.startswith(("'", '"')):
+        return text[1:].partition(text[0])[0]
+    return re.split(r"[,\s]", text)[0]
+
+
+@pytest.mark.parametrize("password", ["plain", "a,b c", "#1", "'quoted'", 'say "x"', "a'b=c", "ü", "x" * 236, ""])
+def test_sysbench_reads_the_password_and_the_place_as_they_are(tmp_path: Path, password: str) -> None:
+    driver = Sysbench()
+    for place in ({"socket": "/run/a b,c/s.sock"}, {"host": "db", "port": 3307}):
+        file = driver._config_file(Address("dyno", password.encode(), **place), tmp_path)  # type: ignore[arg-type]
+        lines = file.read_text().splitlines()
+        assert all(len(line.encode()) < 255 for line in lines)
+        found = {name: value_of(value) for name, _, value in (line.partition("=") for line in lines)}
+        assert found["mysql-password"] == password
+        assert {f"mysql-{name}": str(value) for name, value in place.items()}.items() <= found.items()
+
+
+@pytest.mark.parametrize("password", ["both ' and \"", "x" * 240, "two\nlines"])
+def test_a_password_that_sysbench_cannot_read_is_refused(tmp_path: Path, password: str) -> None:
+    with pytest.raises(DriverError, match="cannot read a password"):
+        Sysbench()._config_file(Address("dyno", password.encode(), host="db"), tmp_path)

@@ -12,8 +12,9 @@ from mydyno.errors import UserError
 from mydyno.evaluation.answer import answer_study
 from mydyno.evaluation.facts import summarise
 from mydyno.model.definition.experiment import ArmSpec, DesignSpec, StepSpec
+from mydyno.model.definition.specs import SearchSpec
 from mydyno.model.metrics import GROWTH
-from mydyno.model.stored.reasons import CopiesDiffer
+from mydyno.model.stored.reasons import CopiesDiffer, Reason
 from mydyno.model.stored.summary import EffectDetails, EffectRecord
 from mydyno.results.precision import blocks_for
 from mydyno.wording.numbers import whole
@@ -238,6 +239,16 @@ def test_one_block_gives_no_interval() -> None:
 
 def test_a_control_alone_compares_nothing() -> None:
     assert "is the only arm" in answer([], experiment(("glibc",)))
+
+
+def test_a_control_alone_is_answered_for_only_where_its_runs_count() -> None:
+    search = SearchSpec(metric="latency_p99_us", limit=0.02)
+    searched = experiment(("glibc",), steps=(StepSpec(workload="oltp_read_only", connections=(64,), search=search),))
+    assert answer([], searched).startswith("No capacity was found")
+    for of in (searched, experiment(("glibc",))):
+        assert answer([], of, blocks=3).startswith("No answer yet: 3 of 6 blocks")
+        lost = runs(of, valid=False, reasons=(Reason(check="other", text="no space is left"),))
+        assert answer([], of, runs=lost) == "No answer: no run is valid (no space is left)."
 
 
 def test_an_effect_at_some_levels_says_where() -> None:

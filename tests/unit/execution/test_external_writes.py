@@ -104,12 +104,18 @@ class Answering:
         ("GRANT READ ONLY ADMIN ON *.* TO `bench`@`%`", True),
     ],
 )
-async def test_a_script_runs_where_the_server_itself_refuses_the_account_to_write(grant: str, refused: bool) -> None:
+async def test_a_script_runs_where_the_server_itself_refuses_the_account_to_write(
+    grant: str, refused: bool, tmp_path: Path
+) -> None:
     control: Any = Answering(read_only=[("1",)], SHOW_GRANTS=[(grant,)])
+    script = load_writes(experiment('script = "own.lua"'), paths(tmp_path))
     with pytest.raises(UserError, match="read_only = ON") if refused else nullcontext():
-        await check_writable(control, prepares=False)
+        await check_writable(control, script, prepares=False)
     with pytest.raises(UserError, match="read_only = ON"):
-        await check_writable(control, prepares=True)
+        await check_writable(control, script, prepares=True)
+    inserts = load_writes(experiment('workload = "oltp_insert"'), paths(tmp_path))
+    with pytest.raises(UserError, match="hint: use a load that only reads, or the DSN of the source"):
+        await check_writable(control, inserts, prepares=False)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from mydyno.execution.validity import RunFacts, StepFacts, others_killed, run_reasons, step_reasons, step_warnings
+from mydyno.execution.validity import (
+    RunFacts,
+    StepFacts,
+    failure_of,
+    others_killed,
+    run_reasons,
+    step_reasons,
+    step_warnings,
+)
 from mydyno.model.definition.experiment import Step
 from mydyno.model.definition.specs import ValiditySpec
 from mydyno.model.stored.records import DriverFinding, DriverResult, Evidence
@@ -98,6 +106,14 @@ def test_a_load_in_doubt_is_a_warning(rule: str) -> None:
     assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (finding,)})) == (finding.text,)
     fine = finding.model_copy(update={"level": "valid"})
     assert step_warnings(STEP, DRIVER.model_copy(update={"findings": (fine,)})) == ()
+
+
+def test_ignored_errors_have_the_bound_of_the_study_and_not_that_of_the_load_program() -> None:
+    finding = DriverFinding(rule="ignored_errors", level="invalid", text="15 errors were ignored")
+    driver = DRIVER.model_copy(update={"findings": (finding,), "health": "invalid", "ignored_errors": 15})
+    bounds = ValiditySpec(ignored_errors_per_transaction=0.2)
+    assert step_reasons(replace(FINE, bounds=bounds, driver=driver)) == []
+    assert failure_of(driver, bounds) == ""
 
 
 def test_a_kill_of_another_program_is_a_warning() -> None:

@@ -93,6 +93,20 @@ def test_a_setting_that_leads_nowhere_is_refused(assignment: str, words: str) ->
     assert words in mistakes(text, None, (assignment,))
 
 
+@pytest.mark.parametrize(
+    ("text", "assignment"),
+    [
+        (GOOD, "screen.variables.innodb_io_capacity=[200,2000]"),
+        (f"screen = 3\n{GOOD}", "screen.variables.innodb_io_capacity=[200,2000]"),
+        (GOOD.replace("[[steps]]", "[steps]"), "steps.sql=own.sql"),
+        (GOOD.partition("[[steps]]")[0], "steps.sql=own.sql"),
+    ],
+)
+def test_a_setting_of_what_the_file_does_not_have_is_told(text: str, assignment: str) -> None:
+    with pytest.raises(UserError, match=assignment.partition(".")[0]):
+        parse(text, None, (assignment,))
+
+
 def test_a_mistake_is_told_where_it_was_said() -> None:
     said = mistakes(SWEEP, None, ("steps.1.measure=never", "design.blocs=4"))
     assert '--set steps.1.measure=never: steps[1].measure = "never": not understood' in said

@@ -15,7 +15,7 @@ from mydyno.hosts.network.link import Shape, Transfer
 from mydyno.hosts.network.load_end import ClassState, ShapedPort
 from mydyno.model.definition.host_groups import LoadHosts
 
-STATE = ClassState("98439Kbit", 1500, 3)
+STATE = ClassState("98439Kbit", 1500, 3, 0.002)
 
 
 @dataclass
@@ -43,8 +43,8 @@ class FakeEnd:
         self.asked.append((shaped,))
         return "the shaping of eth1"
 
-    async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
-        self.asked.append((address, port, sends))
+    async def transfer(self, address: str, port: int, sends: bool, window_s: float) -> Transfer:
+        self.asked.append((address, port, sends, window_s))
         return Transfer(1e9, 0.5)
 
     async def reach(self, address: str, port: int) -> None:
@@ -93,11 +93,11 @@ async def test_every_request_arrives_as_it_was_made_and_its_answer_comes_back() 
     shaped = await wire.asked(end.shape("10.0.0.1", (3306, 3307), shape))
     assert shaped == ShapedPort("eth1", 7)
     assert await wire.asked(end.state(shaped)) == STATE
-    assert await wire.asked(end.transfer("10.0.0.1", 3307, sends=True)) == Transfer(1e9, 0.5)
+    assert await wire.asked(end.transfer("10.0.0.1", 3307, True, 2.1)) == Transfer(1e9, 0.5)
     await wire.asked(end.reach("10.0.0.1", 3306))
     assert await wire.asked(end.unshape(shaped)) == "the shaping of eth1"
     assert wire.end.asked == [
-        ("10.0.0.1", True, False), ("10.0.0.1", (3306, 3307), shape), (shaped,), ("10.0.0.1", 3307, True),
+        ("10.0.0.1", True, False), ("10.0.0.1", (3306, 3307), shape), (shaped,), ("10.0.0.1", 3307, True, 2.1),
         ("10.0.0.1", 3306), (shaped,),
     ]  # fmt: skip
     assert wire.opened == ["network"], "one program for all requests"

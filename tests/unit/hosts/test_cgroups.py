@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mydyno.errors import HostError, UserError
 from mydyno.experiments import load
 from mydyno.hosts import cgroups as module
-from mydyno.hosts.cgroups import Cgroups, Group, Limits, take_delegation
+from mydyno.hosts.cgroups import Cgroups, Group, Limits
 from mydyno.hosts.facts import disk_of
 from mydyno.hosts.undo import UndoJournal
 from mydyno.model.definition.experiment import ServerSpec
 from mydyno.servers.running.base import CpuSlot
-from mydyno.treatments.cgroup import CgroupTreatment, cpus_of
+from mydyno.treatments.cgroup import CgroupTreatment, cpus_of, make_group
 from tests.support import ROOT
 from tests.support.fake_cgroups import DISK, FakeCgroups, version_1, version_2
 from tests.support.fake_host import FakeHost
@@ -83,6 +86,18 @@ def test_a_limit_that_the_kernel_tells_otherwise_is_wrong(tmp_path: Path) -> Non
     assert "effective CPUs are 0, wanted 0-1" in wrong
 
 
+@pytest.mark.parametrize(("version", "name"), [(version_1, "memory.limit_in_bytes"), (version_2, "memory.high")])
+def test_a_limit_of_memory_is_in_whole_pages(tmp_path: Path, version: object, name: str) -> None:
+    version(tmp_path)  # type: ignore[operator]
+    limits = Limits(memory_high=300_000_000)
+    tree, group = made(tmp_path, limits)
+    file = group.folder("memory") / name
+    file.write_text("299999232\n")
+    assert tree.wrong_settings(group, limits) == []
+    file.write_text("max\n")
+    assert tree.wrong_settings(group, limits) == [f"{name} is max, wanted 300000000"]
+
+
 def test_charged_bytes_and_throttling_are_read_in_both_versions(tmp_path: Path) -> None:
     version_2(tmp_path / "2")
     _, group = made(tmp_path / "2")
@@ -145,13 +160,14 @@ def test_a_delegated_group_is_divided_and_given_back(tmp_path: Path) -> None:
 
     slot = Delegated(tmp_path).slots(["io", "memory"])[0]["io"]
     assert (slot.parent, slot.delegated) == (mine, True)
-    take_delegation(mine, ["io", "memory"])
-    assert (mine / "mydyno-self/cgroup.procs").read_text() == "7"
-    assert (mine / "cgroup.subtree_control").read_text() == "+io +memory"
     undo = UndoJournal(tmp_path / "journal")
-    undo.will_change("cgroup_delegation", folder=str(mine), controllers=["io", "memory"])
-    assert undo.undo_all() == [f"the settings of {mine}"]  # a real leaf has no files of its own to remove
-    assert (mine / "cgroup.subtree_control").read_text() == "-io -memory"
+    host: Any = SimpleNamespace(undo=undo)
+    group, _ = make_group(Delegated(tmp_path), host, "x-1", Limits(memory_high=1 << 30))
+    assert (mine / "mydyno-self/cgroup.procs").read_text() == "7"
+    assert (mine / "cgroup.subtree_control").read_text() == "+cpu +io +memory", "another arm may limit its CPUs"
+    shutil.rmtree(group.folder("memory"))  # a real group, like a real leaf, has no files of its own to remove
+    assert undo.undo_all() == [f"the settings of {mine}"]
+    assert (mine / "cgroup.subtree_control").read_text() == "-cpu -io -memory"
 
 
 def test_the_undo_journal_removes_groups_and_names_those_that_stay(tmp_path: Path) -> None:
@@ -198,10 +214,13 @@ def test_a_place_has_its_share_of_the_cpus(said: str, place: CpuSlot, usable: in
 def test_obstacles_say_which_and_why(tmp_path: Path) -> None:
     version_1(tmp_path)
     server = ServerSpec(name="mariadb-10.11", variables={"innodb_flush_method": "fsync"})
-    told = CgroupTreatment({"write_bps": "20M", "cpus": "4000"}, Cgroups(tmp_path)).obstacle(server)
-    assert told is not None
-    assert "CPU 4000 is not among the usable CPUs" in told
-    assert "innodb_flush_method = fsync: cgroup v1 does not limit pages" in told
+    elsewhere = CgroupTreatment({"write_bps": "20M", "cpus": "4000"}, Cgroups(tmp_path))
+    assert "CPU 4000 is not among the usable CPUs" in (elsewhere.obstacle(server) or "")
+    words = "innodb_flush_method = fsync: cgroup v1 does not limit pages"
+    assert words in (elsewhere.server_obstacle(server) or "")
+    assert elsewhere.server_obstacle(ServerSpec(name="mariadb-10.11")) is None
+    all_direct = ServerSpec(basedir="/opt/percona", variables={"innodb_flush_method": "ALL_O_DIRECT"})
+    assert elsewhere.server_obstacle(all_direct) is None
     fine = CgroupTreatment({"write_bps": "20M", "cpus": "split"}, Cgroups(tmp_path))
     assert fine.obstacle(ServerSpec(name="mariadb-10.11")) is None
     assert "dsn" in str(fine.obstacle(ServerSpec(dsn="mysql://a@b/c")))

@@ -64,6 +64,19 @@ def test_a_command_is_only_wrapped_where_it_must_be(closed: Path) -> None:
     wrapped = entering_command(["prog", "a b"], [closed / "open"], NOBODY)
     assert wrapped[0] == "unshare"
     assert wrapped[-2:] == ["prog", "a b"]
+    repeated = entering_command(["prog"], [closed / "open"] * 5, NOBODY)
+    assert repeated[:-1] == wrapped[:-2], "a descriptor for each folder, of which dash has seven"
+
+
+def test_a_folder_that_is_closed_itself_is_refused(closed: Path) -> None:
+    """A library in root's home, where the server's data is too: the home would not be covered."""
+    if os.geteuid() == NOBODY[0]:
+        pytest.skip("run by nobody itself: to whom its own folder is open")
+    inner = closed / "open" / "closed"
+    inner.mkdir(0o700)
+    for folder in (closed, inner):
+        with pytest.raises(HostError, match=f"the server's user may not enter {folder}\n"):
+            entering_command(["prog"], [folder, closed / "open" / "deep"], NOBODY)
 
 
 def test_a_wrapped_command_enters_and_the_host_does_not_see_the_change(closed: Path) -> None:
@@ -292,6 +305,16 @@ def test_a_driver_and_a_server_that_count_differently_disagree() -> None:
     ]
     assert "writes" in disagreements("oltp_read_write", {"read": 100_000, "write": 9_000}, counted)[0]
     assert disagreements("oltp_read_write", {"read": 1}, {}) == [], "what was not counted cannot disagree"
+
+
+def test_what_the_query_cache_answers_is_a_read_that_com_select_may_lack() -> None:
+    def of(selects: float, hits: float) -> list[str]:
+        return disagreements("oltp_read_only", {"read": 1_000_000}, {"Com_select": selects, "Qcache_hits": hits})
+
+    assert of(1_000, 999_000) == of(1_000_000, 999_000) == []
+    assert len(of(1_000, 500_000)) == len(of(1_500_000, 0)) == 1
+    both = {"Com_select": 1.0, "Qcache_hits": 2.0}
+    assert growth({"Com_select": 0.0, "Qcache_hits": 0.0}, both) == both
 
 
 def test_what_triggers_and_routines_do_is_no_disagreement() -> None:

@@ -276,6 +276,11 @@ def test_a_line_cut_short_does_not_swallow_the_next(tmp_path: Path, tail: bytes)
     assert [event["event"] for event in journal.read()] == ["before", "after"]
 
 
+def test_a_change_whose_line_fits_on_the_disk_in_part_is_an_error(journal: UndoJournal) -> None:
+    with full_disk(journal.path.stat().st_size + 20), pytest.raises(OSError, match="too large"):
+        journal.will_change("folder", path="/x")
+
+
 def test_a_full_disk_does_not_stop_the_undoing(journal: UndoJournal, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:

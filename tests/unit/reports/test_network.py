@@ -106,17 +106,24 @@ def test_traffic_is_drawn_against_the_load_with_the_ceilings_that_were_reached(
 
 
 def test_a_ceiling_far_above_the_traffic_is_named(made: tuple[StudyResult, str, Page]) -> None:
-    result = made[0]
+    part = network.build(_with_facts(made[0], to_load_bits_per_s=1e12, reached=True))
+    assert part is not None
+    assert re.search(r"Without a line: (10gbit, 1gbit|1gbit, 10gbit) \(far above the traffic\)\.", part.html)
+
+
+def _with_facts(result: StudyResult, **facts: Any) -> StudyResult:
     runs = tuple(
         run.model_copy(update={"evidence": tuple(
-            one.model_copy(update={"facts": {**one.facts, "to_load_bits_per_s": 1e12, "reached": True}})
-            for one in run.evidence
+            one.model_copy(update={"facts": {**one.facts, **facts}}) for one in run.evidence
         )})
         for run in result.runs
     )  # fmt: skip
-    part = network.build(replace(result, summary=result.summary.model_copy(update={"runs": runs})))
-    assert part is not None
-    assert re.search(r"Without a line: (10gbit, 1gbit|1gbit, 10gbit) \(far above the traffic\)\.", part.html)
+    return replace(result, summary=result.summary.model_copy(update={"runs": runs}))
+
+
+def test_the_ceiling_of_a_link_with_a_long_latency_is_its_bandwidth(made: tuple[StudyResult, str, Page]) -> None:
+    found = network._links(_with_facts(made[0], to_load_bits_per_s=30e6, link_bits_per_s=94e6, reached=True))
+    assert found == dict.fromkeys(("10gbit", "1gbit"), pytest.approx(94e6 / 8 * 1514 / 1448))
 
 
 def test_bytes_per_transaction_have_their_chart_here_and_not_among_other_metrics(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import io
 import json
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mydyno.hosts.lock import study_lock
+from mydyno.packages.progress import download, silent
 from tests.support.server_archive import fake_archive, sha256
 from tests.unit.cli.test_command_line import mydyno
 
@@ -76,6 +81,10 @@ def test_an_added_server_is_listed_used_and_removed(tmp_path: Path, archive: tup
     assert planned.returncode in (0, 3), planned.stdout + planned.stderr
     again = mydyno(tmp_path, "servers", "add", "mysql-8.4", "--archive", str(path), "--sha256", digest)
     assert (again.returncode, "added already" in again.stderr) == (2, True)
+    with study_lock("fake-1", f"\0mydyno-test{tmp_path}"):
+        refused = mydyno(tmp_path, "servers", "remove", "mysql-8.4")
+    assert (refused.returncode, left_over(tmp_path)) == (3, ["mysql-8.4"])
+    assert "another study is running on this host: fake-1 (pid" in refused.stderr
     assert mydyno(tmp_path, "servers", "remove", "mysql-8.4").stdout == "mysql-8.4 is removed\n"
     assert left_over(tmp_path) == []
     assert "mysql-8.4" not in mydyno(tmp_path, "servers").stdout
@@ -200,6 +209,38 @@ def served(tmp_path: Path, archive: tuple[Path, str]) -> Iterator[str]:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         del format, args
+
+
+class _Slow(_Quiet):
+    SIZE = 1000
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.SIZE))
+        self.end_headers()
+        with suppress(ConnectionError):
+            for _ in range(self.SIZE):
+                self.wfile.write(b"x")
+                time.sleep(0.02)
+
+
+def test_an_interrupted_download_does_not_wait_for_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "archive"
+
+    async def interrupted(url: str) -> None:
+        task = asyncio.ensure_future(download(url, path, silent))
+        while not (path.exists() or task.done()):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Slow) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        asyncio.run(interrupted(f"http://127.0.0.1:{server.server_port}/archive"))
+        server.shutdown()
+        thread.join()
+    assert path.stat().st_size < _Slow.SIZE
 
 
 def test_an_archive_by_url_is_downloaded_and_checked(tmp_path: Path, archive: tuple[Path, str], served: str) -> None:

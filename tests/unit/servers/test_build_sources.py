@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from mydyno.errors import BuildError, UserError
 from mydyno.model.definition.source_build import BuildSpec
 from mydyno.packages.progress import silent
 from mydyno.servers.compiled.compile import get_compiled, read_builds
-from mydyno.servers.compiled.source import fetched, hash_of_tree, is_memcached
+from mydyno.servers.compiled.source import check_out, fetched, get_source, hash_of_tree, is_memcached
+from tests.support.memcached_commits import commit, git
 from tests.support.stand_in import COMMAND, HOST, spec
 
 
@@ -103,3 +106,36 @@ async def test_a_repository_that_is_not_there_is_a_users_mistake_also_where_it_i
     with pytest.raises(UserError, match="is neither a folder nor a URL"):
         await fetched(spec(Path("/not/there")), cache, HOST, silent)
     assert not cache.exists()
+
+
+async def test_a_name_of_a_tag_and_a_branch_is_the_tag(repository: Path, cache: Path) -> None:
+    tagged = git(repository, "rev-parse", "HEAD")
+    git(repository, "tag", "both")
+    (repository / "line.c").write_text("int line(void) { return 3 - 3; }\n")
+    commit(repository, "Go on")
+    git(repository, "branch", "both")
+    for where in (str(repository), f"file://{repository}"):
+        found = await get_source(spec(repository, git=where, ref="both"), cache, HOST, silent)
+        assert (found.commit, found.subject) == (tagged, git(repository, "show", "-s", "--format=%s", tagged))
+
+
+async def test_a_folder_with_a_pipe_a_socket_and_links_is_built(repository: Path, cache: Path) -> None:
+    os.mkfifo(repository / "pipe")
+    os.mknod(repository / "socket", stat.S_IFSOCK | 0o600)
+    (repository / "gone").symlink_to("nowhere")
+    (repository / "linked").symlink_to(repository.parent)
+    own = BuildSpec(source=str(repository), command=f"test -L linked && test -L gone && test ! -e pipe && {COMMAND}")
+    (build,) = await get_compiled(own, cache, HOST, silent)
+    assert build.compiled is not None
+    before = hash_of_tree(repository)
+    (repository / "linked").unlink()
+    (repository / "linked").symlink_to(cache)
+    assert hash_of_tree(repository) != before
+
+
+async def test_a_folder_that_is_removed_meanwhile_is_an_error_with_the_reason(repository: Path, cache: Path) -> None:
+    own = BuildSpec(source=str(repository), command=COMMAND)
+    source = await get_source(own, cache, HOST, silent)
+    shutil.rmtree(repository)
+    with pytest.raises(BuildError, match=r"cannot be copied: .*No such file"):
+        await check_out(source, own, cache, HOST)

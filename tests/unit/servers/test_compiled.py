@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -28,8 +30,15 @@ from mydyno.servers.compiled.compile import (
     read_builds,
     remove_build,
 )
-from mydyno.servers.compiled.record import padding_bytes
-from mydyno.servers.compiled.source import get_source
+from mydyno.servers.compiled.record import (
+    Toolchain,
+    find_toolchain,
+    padding_bytes,
+    platform_words,
+    recipe_hash,
+    write_wrappers,
+)
+from mydyno.servers.compiled.source import Source, get_source
 from mydyno.treatments.server import prove_build
 from tests.support.memcached_commits import commit, git
 from tests.support.patience import until
@@ -285,6 +294,56 @@ async def test_ccache_is_used_where_it_is(
     assert (tmp_path / "used").read_text().splitlines() == [shutil.which("cc")] * 3
     assert plain.compiled.sha256 == cached.compiled.sha256
     assert plain.compiled.recipe == cached.compiled.recipe
+
+
+async def test_a_build_of_another_layout_is_made_by_the_compiler_of_its_own_path(
+    repository: Path, cache: Path, tmp_path: Path
+) -> None:
+    programs, used = tmp_path / "bin", tmp_path / "used"
+    programs.mkdir()
+    (programs / "cc").write_text(f'#!/bin/sh\necho "$*" >>{used}\nexec {shutil.which("cc")} "$@"\n')
+    (programs / "cc").chmod(0o755)
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    first, second = await get_compiled(spec(repository, builds=2, environment=environment), cache, HOST, silent)
+    for build in (first, second):
+        assert build.compiled is not None
+        assert build.compiled.toolchain.compilers[0].path == str(programs / "cc")
+    compiled = [line for line in used.read_text().splitlines() if "line.c" in line.split()]
+    assert len(compiled) == 2, "each of the builds"
+
+
+def test_builds_whose_wrappers_ignored_their_path_are_made_anew() -> None:
+    """All others are those of before."""
+    source = Source(name="x", origin="/x", commit="c")
+    found = []
+    for environment in ({}, {"CFLAGS": "-O3"}, {"PATH": "/opt/gcc/bin:/bin"}):
+        facts = {
+            "format": 1, "commit": "c", "command": COMMAND, "environment": environment, "compilers": [],
+            "platform": platform_words(), "layout": 1, "padding": padding_bytes(1),
+        }  # fmt: skip
+        before = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        asked = spec(Path("/x"), environment=environment)
+        found.append(recipe_hash(source, asked, Toolchain(compilers=()), 1) == before)
+    assert found == [True, True, False]
+
+
+async def test_a_link_to_ccache_is_no_compiler(tmp_path: Path) -> None:
+    links, programs = tmp_path / "links", tmp_path / "bin"
+    for folder, name in ((links, "ccache-4.8"), (programs, "cc")):
+        folder.mkdir()
+        (folder / name).write_text(f"#!/bin/sh\necho {name}\n")
+        (folder / name).chmod(0o755)
+    for name in ("cc", "clang"):
+        (links / name).symlink_to("ccache-4.8")
+    environment, ccache = {"PATH": f"{links}:{programs}"}, str(links / "ccache-4.8")
+    toolchain = (await find_toolchain(environment, HOST)).model_copy(update={"ccache": ccache})
+    assert toolchain.compilers[0].path == str(programs / "cc")
+    wrappers = await write_wrappers(tmp_path / "wrappers", environment, toolchain, 1, HOST)
+    assert wrappers is not None
+    assert [path.name for path in wrappers.iterdir()] == ["cc"]
+    assert (wrappers / "cc").read_text().endswith(f'exec {ccache} {programs / "cc"} "$@"\n')
+    (named,) = (await find_toolchain({**environment, "CC": "ccache-4.8 cc"}, HOST)).compilers
+    assert named.name == "ccache-4.8"
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,25 @@ async def test_options_of_a_plugin_are_known_with_the_plugin(tmp_path: Path) -> 
     await check_variables({"jemalloc": made}, of_all.model_copy(update={"server": server}), host)
 
 
+async def test_what_a_server_lacks_is_ignored_beside_a_plugin_too(tmp_path: Path) -> None:
+    script = """for each; do case $each in
+  --sort_orders=*) echo "1:00 0 [ERROR] mysqld: unknown variable '$each'"; exit 7 ;;
+  --loose_sort_buffer=x) echo "1:00 0 [ERROR] wrong value for variable 'sort_buffer'"; exit 7 ;;
+esac; done
+"""
+    made, host = build(tmp_path, f"{script}cat <<'END'\n{TABLE}END"), LocalHost("values", None)
+    made = replace(made, variables=made.variables | {"plugin_load_add"})
+    asked = experiment()
+
+    async def named(**variables: Scalar) -> tuple[str, ...]:
+        server = asked.server.model_copy(update={"variables": {"plugin_load_add": "of_x", **variables}})
+        return await check_values({"jemalloc": made}, asked.model_copy(update={"server": server}), host)
+
+    assert await named(sort_orders=1) == ("MySQL 8.0.31 does not have sort_orders, and ignores loose_sort_orders",)
+    with pytest.raises(UserError, match=r"^server\.variables\.sort_buffer = x: "):
+        await named(sort_buffer="x")
+
+
 async def test_what_a_build_does_not_list_of_all_servers_variables_is_named_once(tmp_path: Path) -> None:
     made, host = build(tmp_path, f"{IGNORING}cat <<'END'\n{TABLE}END"), LocalHost("values", None)
     asked = experiment()

@@ -43,10 +43,16 @@ def test_what_a_build_does_not_list_is_left_out_aloud() -> None:
     assert "innodb_numa_interleave" in result.notes[0]
 
 
-def test_options_of_plugins_which_no_build_lists_are_not_left_out() -> None:
-    said = {"plugin_load_add": "server_audit", "server_audit_logging": "ON"}
+def test_with_plugins_the_server_itself_ignores_what_no_build_lists() -> None:
+    said = {"plugin_load_add": "server_audit", "server_audit_logging": "ON", "innodb_data_file_write_through": "ON"}
     known = frozenset({"plugin_load_add", "sort_buffer_size"})
-    assert adapt_variables(said, MARIADB, known).variables == said
+    result = adapt_variables({**said, "gtid_mode": "ON"}, MARIADB, known)
+    assert result.variables == {
+        "plugin_load_add": "server_audit",
+        "loose_server_audit_logging": "ON",
+        "loose_innodb_data_file_write_through": "ON",
+    }
+    assert [note.partition(" ")[0] for note in result.notes] == ["gtid_mode"]
 
 
 def test_prefixed_names_count_as_known_and_shortened_ones_do_not() -> None:

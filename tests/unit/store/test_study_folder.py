@@ -125,9 +125,10 @@ def test_the_old_content_stays_until_the_new_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "summary.json"
     atomic.write_text(path, "old")
 
-    with full_disk(2), pytest.raises(OSError, match="too large"):
+    with full_disk(2), pytest.raises(OSError, match="too large") as raised:
         atomic.write_text(path, "new")
-    assert path.read_text() == "old"
+    assert raised.value.filename == str(path)
+    assert [(one, one.read_text()) for one in tmp_path.iterdir()] == [(path, "old")]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mydyno.hosts.local import LocalHost
+from mydyno.model.stored.records import Evidence
+from mydyno.servers.running.base import InstanceSettings
 from mydyno.treatments.allocator import AllocatorTreatment
 from mydyno.treatments.dynamic_linker import bindings, mapped_libraries, parse_bindings, secure_execution_reason
+from mydyno.treatments.environment import EnvironmentTreatment
 
 JEMALLOC = "/cache/libjemalloc.so.2"
 BOUND = """\
@@ -117,3 +122,56 @@ def test_a_library_that_passes_a_sized_delete_on_is_no_provider() -> None:
 
 def test_no_binding_of_malloc_at_all_does_not_hold() -> None:
     assert "shows no binding of malloc" in reasons("", Path(JEMALLOC))[0]
+
+
+@pytest.mark.parametrize(
+    ("preload", "lacking"),
+    [
+        ("libm.so.6", []),
+        ("{libm}", []),
+        ("{link} libm.so.6", []),
+        ("libmydyno-none.so.1:libm.so.6", ["libmydyno-none.so.1"]),
+        ("/nowhere/libm.so.6", ["/nowhere/libm.so.6"]),
+    ],
+)
+async def test_a_library_that_was_not_preloaded_is_named(preload: str, lacking: list[str], tmp_path: Path) -> None:
+    libm = mapped_libm()
+    (tmp_path / "libother.so").symlink_to(libm)
+    evidence, folders = await preloaded({"LD_PRELOAD": preload.format(libm=libm, link=tmp_path / "libother.so")})
+    assert evidence.holds is not bool(lacking)
+    assert [name for name in lacking if f"{name} of LD_PRELOAD is not mapped" not in evidence.text] == []
+    assert (Path(libm).resolve().parent in folders) == ("{" in preload)
+
+
+async def test_a_preloaded_library_has_any_name_and_may_be_found_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in ("trace", "lib/libjemalloc.so.2"):
+        shutil.copy(mapped_libm(), tmp_path / name)
+    (tmp_path / "alloc.so").symlink_to("lib/libjemalloc.so.2")
+    for preload in (tmp_path / "trace", "alloc.so"):
+        evidence, _ = await preloaded({"LD_PRELOAD": str(preload), "LD_LIBRARY_PATH": f"/nowhere:{tmp_path}"})
+        assert evidence.holds, evidence.text
+    evidence, _ = await preloaded({"LD_PRELOAD": "alloc.so", "LD_LIBRARY_PATH": "/nowhere"})
+    assert not evidence.holds
+
+
+def mapped_libm() -> str:
+    return next(path for path in mapped_libraries(os.getpid()) or () if "/libm.so" in path)
+
+
+async def preloaded(environment: dict[str, str]) -> tuple[Evidence, list[Path]]:
+    """The evidence of a program with this environment, and the folders that its server would be let into."""
+    treatment = EnvironmentTreatment(dict(environment))
+    with subprocess.Popen(
+        ["cat"], env={"PATH": os.environ["PATH"], **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()  # it runs, with its libraries
+        instance: Any = SimpleNamespace(pid=process.pid, number=1, settings=InstanceSettings(variables={}))
+        await treatment.apply(instance)
+        evidence = await treatment.evidence(instance)
+        process.stdin.close()
+    return evidence, instance.settings.folders

@@ -70,15 +70,15 @@ def treatment(host: FakeHost, pages: Pages) -> HugePagesTreatment:
 
 def test_mariadb_is_told_beforehand_that_it_switches_thp_off(tmp_path: Path) -> None:
     thp = treatment(FakeHost(tmp_path), "thp")
-    assert "for itself" in (thp.obstacle(ServerSpec(name="mariadb-10.11")) or "")
-    assert thp.obstacle(ServerSpec(name="mysql-9.7")) is None
+    assert "for itself" in (thp.server_obstacle(ServerSpec(name="mariadb-10.11")) or "")
+    assert thp.server_obstacle(ServerSpec(name="mysql-9.7")) is None
 
 
 def test_what_stands_in_the_way_is_an_obstacle_with_its_remedy(tmp_path: Path) -> None:
     host, server = FakeHost(tmp_path), ServerSpec(name="mysql-9.7")
-    assert "1.0 MiB of memory are free" in (treatment(host, "hugetlb").obstacle(server) or "")
+    assert "1.0 MiB of memory are free" in (treatment(host, "hugetlb").server_obstacle(server) or "")
     small = treatment(host, "4k")
-    assert small.obstacle(server) is None
+    assert (small.obstacle(server), small.server_obstacle(server)) == (None, None)
     host.is_root = False
     assert "root" in (small.obstacle(server) or "")
 

@@ -40,6 +40,9 @@ SERVER = ServerSpec(name="mariadb-10.11")
 EXTERNAL = ServerSpec(dsn="mysql://user@host/sbtest")
 
 
+TBF_100_MBIT = {"kind": "tbf", "options": {"rate": 12304942}}
+
+
 def transfer(mbit_per_s: float, busy: float = 0.3) -> Transfer:
     return Transfer(mbit_per_s * 1e6, busy)
 
@@ -106,6 +109,37 @@ def test_a_bare_pair_is_told_as_it_is() -> None:
     )
 
 
+def test_a_latency_is_said_and_explains_a_slow_connection() -> None:
+    assert judge(Shape(None, "1ms"), 20e9, transfer(900), transfer(800)).text.endswith("timed), 1ms added each way")
+    proof = judge(Shape(1e8, "50ms"), 20e9, transfer(60), transfer(30))
+    assert (proof.holds, proof.reached) == (True, True)
+    assert proof.text.endswith("limits a single connection; Ethernet of 100 Mbit/s delivers 94, 50ms added each way")
+    assert not judge(Shape(1e8, "50ms"), 20e9, transfer(110), transfer(30)).holds
+    assert not judge(Shape(1e8, "50us"), 20e9, transfer(60), transfer(30)).holds, (
+        "its round trip is that of any network"
+    )
+    assert not judge(Shape(1e10, "2ms"), 941e6, transfer(900), transfer(900)).holds, "the network itself is too slow"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "holds"), [(("netem", "tbf"), True), (("tbf",), False), (("netem",), False), ((), False)]
+)
+async def test_a_link_is_proved_by_its_disciplines_too(kinds: tuple[str, ...], holds: bool) -> None:
+    treatment = Timed({"bandwidth": "100mbit", "latency": "50ms"}, transfer(60), transfer(40))
+    reported = [{"kind": "netem", "options": {"delay": {"delay": 0.05}}}, TBF_100_MBIT]
+    found = json.dumps([one for one in reported if one["kind"] in kinds])
+    treatment.root = FakeHost(answer=lambda argv: found if "-json" in argv else "")
+
+    class Instance:
+        number = 1
+        host = LocalHost("study", None)
+
+    evidence = await treatment.evidence(Instance())  # type: ignore[arg-type]
+    assert evidence.holds is holds
+    assert ("not as requested" in evidence.text) is not holds
+    assert treatment.results == [], "a slow transfer is not made again"
+
+
 @pytest.mark.parametrize(
     ("setting", "taken", "is_root", "words"),
     [
@@ -125,8 +159,7 @@ def test_obstacles_of_a_link(setting: dict[str, str], taken: str, is_root: bool,
 
 async def test_an_arm_shapes_the_link_that_another_made_and_reads_it_back() -> None:
     server, load = (LinkEnd(Path(f"/run/netns/x-{one}"), f"dyno-{one}", "198.18.0.1") for one in ("server", "load"))
-    rate = {"kind": "tbf", "options": {"rate": 12304942}}
-    host = FakeHost(answer=lambda argv: json.dumps([rate]) if "-json" in argv else "")
+    host = FakeHost(answer=lambda argv: json.dumps([TBF_100_MBIT]) if "-json" in argv else "")
     instance: Any = SimpleNamespace(
         settings=InstanceSettings(link=(server, load)), host=SimpleNamespace(bare_link=Transfer(2e10, 0.5)), number=1
     )
@@ -268,14 +301,39 @@ def test_sessions_that_nobody_counted_prove_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "wire", "holds"),
+    ("algorithm", "compressed", "holds"),
     [("zlib", 540, True), ("zlib", 1000, False), ("off", 1000, True), ("off", 540, False)],
 )
-def test_compression_is_proved_by_bytes(algorithm: str, wire: int, holds: bool) -> None:
-    traffic = {"raw_received_bytes": 1000, "wire_received_bytes": wire}
+def test_compression_is_proved_by_bytes(algorithm: str, compressed: int, holds: bool) -> None:
+    traffic = {"raw_received_bytes": 1000, "compressed_received_bytes": compressed}
     evidence = CompressionTreatment(algorithm).load_evidence(step(traffic=traffic), [])
     assert evidence.holds is holds
-    assert evidence.facts["received_share"] == wire / 1000
+    assert evidence.facts["received_share"] == compressed / 1000
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "traffic", "holds", "words"),
+    [
+        ("zlib", (176, 288, 480, 592), True, "(1.64; sent: 1.23): the packets are too small to be compressed"),
+        ("zlib", (1600, 1620, 480, 592), True, "(1.01; sent: 1.23): the packets are too small to be compressed"),
+        ("zlib", (1600, 1620, 480, 480), True, "(1.01; sent: 1.00): the packets are too small to be compressed"),
+        ("zlib", (176, 176, 480, 480), False, "(1.00; sent: 1.00), wanted zlib"),
+        ("zlib", (10000, 10010, 480, 480), False, "(1.00; sent: 1.00), wanted zlib"),
+        ("zlib", (176, 288, 3200, 2000), True, "sent: 0.62)"),
+        ("off", (176, 176, 3200, 2000), False, "sent: 0.62), wanted off"),
+        ("off", (176, 176, 480, 480), True, "(1.00; sent: 1.00)"),
+        ("off", (10000, 10100, 480, 480), True, "(1.01; sent: 1.00)"),
+    ],
+)
+def test_compression_of_a_load_that_only_writes_is_proved_by_headers_or_by_what_was_sent(
+    algorithm: str, traffic: tuple[int, ...], holds: bool, words: str
+) -> None:
+    names = ("raw_received_bytes", "compressed_received_bytes", "raw_sent_bytes", "compressed_sent_bytes")
+    of_tls = {"wire_received_bytes": 2 * traffic[0], "wire_sent_bytes": 2 * traffic[2]}
+    asked = step(traffic=dict(zip(names, traffic, strict=True)) | of_tls, tls=handshakes(64, 0))
+    evidence = CompressionTreatment(algorithm).load_evidence(asked, [])
+    assert evidence.holds is holds
+    assert evidence.text.endswith(words)
 
 
 SAMPLED_RATES = ((0.5, 0.0), (1.5, 40.0), (2.5, 300.0))
@@ -284,7 +342,7 @@ SAMPLED_RATES = ((0.5, 0.0), (1.5, 40.0), (2.5, 300.0))
 
 def test_the_interfaces_own_count_stands_beside_it() -> None:
     samples = [Sample(int(t * 1e9), "host", "network_tx_bytes_per_s", rate) for t, rate in SAMPLED_RATES]
-    traffic = {"raw_received_bytes": 1000, "wire_received_bytes": 540}
+    traffic = {"raw_received_bytes": 1000, "compressed_received_bytes": 540}
     evidence = CompressionTreatment("zlib").load_evidence(step(traffic=traffic), samples)
     assert evidence.facts["interface_bytes"] == 600
 
@@ -333,8 +391,8 @@ def test_resumption_is_said_for_both_sides(resumption: bool, resumes: bool, word
 
 
 def test_mariadb_has_no_zstd() -> None:
-    assert "zlib only" in (CompressionTreatment("zstd").obstacle(SERVER) or "")
-    assert CompressionTreatment("zstd").obstacle(ServerSpec(basedir="/opt/mysql")) is None
+    assert "zlib only" in (CompressionTreatment("zstd").server_obstacle(SERVER) or "")
+    assert CompressionTreatment("zstd").server_obstacle(ServerSpec(basedir="/opt/mysql")) is None
 
 
 def test_what_is_spoken_reaches_dynoload() -> None:
@@ -389,7 +447,7 @@ END = LinkEnd(Path("/run/netns/none"), "dyno-load", "198.18.0.2")
 class Timed(NetworkTreatment):
     """Whose transfers have these results, in order."""
 
-    def __init__(self, value: str, *results: Transfer | OSError) -> None:
+    def __init__(self, value: str | dict[str, Any], *results: Transfer | OSError) -> None:
         super().__init__(value)
         self.results = list(results)
         self._ends, self._bare = (END, END), transfer(20_000)
@@ -419,13 +477,17 @@ async def test_proofs_of_several_links_are_timed_one_after_another() -> None:
     host = LocalHost("study", None)
 
     class Counted(Timed):
+        def __init__(self) -> None:
+            super().__init__("100mbit")
+            self.root = FakeHost(answer=lambda argv: json.dumps([TBF_100_MBIT]) if "-json" in argv else "")
+
         async def _transfer(self, source: LinkEnd, destination: LinkEnd) -> Transfer:
             nonlocal running, most, made
             running, made = running + 1, made + 1
             most = max(most, running)
             await asyncio.sleep(0)
             running -= 1
-            return transfer(941)
+            return transfer(94)
 
     class Instance:
         def __init__(self, number: int) -> None:
@@ -433,7 +495,7 @@ async def test_proofs_of_several_links_are_timed_one_after_another() -> None:
             self.host = host
 
     async def proof(number: int) -> Evidence:
-        return await Counted("1gbit").evidence(Instance(number))  # type: ignore[arg-type]
+        return await Counted().evidence(Instance(number))  # type: ignore[arg-type]
 
     found = await asyncio.gather(*(proof(number) for number in range(1, 5)))
     assert [one.instance for one in found] == [1, 2, 3, 4]

@@ -14,20 +14,22 @@ from mydyno.servers.sql import Control
 from mydyno.treatments.variable_effects import DATA_FILES, LOG_FILES, READERS, Effect, Source, effect_of, flags_effect
 from tests.support.fake_host import FakeHost
 
+Rows = list[tuple[str, int]] | list[tuple[int, int]]
+
 
 class Tables:
     """A control session whose server has these tables."""
 
-    def __init__(self, rows: list[tuple[str, int]] | None) -> None:
+    def __init__(self, rows: Rows | None) -> None:
         self._rows = rows
 
-    async def rows(self, _sql: str) -> list[tuple[str, int]]:
+    async def rows(self, _sql: str) -> Rows:
         if self._rows is None:
             raise ServerError("control connection: lost")
         return self._rows
 
 
-def source(rows: list[tuple[str, int]] | None = None, pid: int = 0) -> Source:
+def source(rows: Rows | None = None, pid: int = 0) -> Source:
     return Source(pid or os.getpid(), cast(Control, Tables(rows)), {})
 
 
@@ -65,10 +67,13 @@ def test_one_file_without_the_flag_is_named(tmp_path: Path) -> None:
         ("thread_handling", "pool-of-threads", [("Threadpool_threads", 0)], False),
         ("thread_handling", "one-thread-per-connection", [("Threadpool_threads", 0)], True),
         ("thread_handling", "loaded-dynamically", [], None),
+        ("innodb_compression_algorithm", "none", [(4, 0)], True),
+        ("innodb_compression_algorithm", "zlib", [(4, 0)], False),
+        ("innodb_compression_default", "OFF", [(4, 0)], True),
     ],
 )
 async def test_the_servers_tables_and_status_show_what_is_in_force(
-    name: str, value: str, rows: list[tuple[str, int]] | None, holds: bool | None
+    name: str, value: str, rows: Rows | None, holds: bool | None
 ) -> None:
     found = await effect_of(name, value, source(rows))
     assert found is not None

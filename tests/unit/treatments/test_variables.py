@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,6 +186,31 @@ def test_another_engine_than_that_of_the_tables_is_refused(paths: HostPaths, nam
     found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if "has tables of InnoDB" in one]
     assert len(found) == (value != "innodb")
     assert all(one.startswith(f"arm jemalloc: {option_name(name)} = {value}: ") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("server", "treatments", "words"),
+    [
+        ("mariadb-10.11", {"server": "mysql-8.0", "compression": "zstd"}, ""),
+        ("mysql-8.0", {"server": "mariadb-10.11", "compression": "zstd"}, "mariadb-10.11 compresses with zlib only"),
+        ("mysql-8.0.15", {"compression": "zstd"}, "mysql-8.0.15 compresses with zlib only"),
+        ("mysql-5.7", {"server": "mariadb-10.11", "tls": "1.3"}, ""),
+        ("mariadb-10.11", {"server": "mysql-5.7", "tls": "1.2"}, "offers TLSv1, TLSv1.1 only"),
+        ("mysql-5.5", {"tls": "1.2"}, "cannot be restricted to TLS 1.2"),
+        ("mysql-5.5", {"tls": "off"}, ""),
+        ("mysql-8.0", {"variables": {"innodb-buffer-pool-size": "900T"}, "huge_pages": "hugetlb"}, "are needed, but"),
+    ],
+)
+def test_a_treatment_is_judged_by_the_server_and_variables_of_its_arm(
+    paths: HostPaths, server: str, treatments: dict[str, Any], words: str
+) -> None:
+    asked = experiment(server=ServerSpec(name=server), treatments={"jemalloc": treatments})
+    start = f"arm jemalloc: {list(treatments)[-1]}: "
+    found = [one for one in forecast(asked, make_plan(asked), paths).obstacles if one.startswith(start)]
+    if "huge_pages" in treatments:
+        found = [one for one in found if words in one]  # others need root
+    assert len(found) == bool(words), found
+    assert all(words in one for one in found)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "europe/berlin", "+02:00", "system", "Mars/Base"])

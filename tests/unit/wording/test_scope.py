@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mydyno.analysis.servers import server_differences
+from mydyno.execution.planning.forecast import forecast
 from mydyno.experiments import load
+from mydyno.hosts.paths import HostPaths
 from mydyno.model.definition.experiment import ArmSpec, DataSpec, ServerSpec, StepSpec
 from mydyno.model.definition.host_groups import HostGroup
+from mydyno.model.definition.plan import make_plan
 from mydyno.model.stored.records import RunRecord, TablesRecord
 from mydyno.store.study_folder import StudyFolder
 from mydyno.wording.scope_line import _load, arms_words, load_words, scope_line
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.oltp import SYSTEM_BYTES
 from tests.support.fake_answer import experiment, summary
+from tests.support.fake_script import experiment as fake_experiment
 from tests.support.fake_study_folder import Shape, build
 
 
@@ -112,6 +119,35 @@ def test_data_of_the_users_own_have_the_size_that_the_server_reports(tmp_path: P
     unlike = [first.model_copy(update={"servers": (larger,)}), *others]
     said = scope_line(summary(own, []), record.model_copy(update={"experiment": own}), unlike)
     assert "; tables of shop.sql (12 tables, about 50,123 rows, 64.0 MiB);" in said, "where the pools differ, too"
+
+
+def test_warehouses_in_which_no_terminal_is_are_not_in_use(tmp_path: Path) -> None:
+    folder = build(tmp_path / "study", Shape(blocks=2, connections=(16,), measure_s=5, arms=("glibc", "jemalloc")))
+    record = folder.study()
+
+    def said(**step: Any) -> str:
+        steps = (StepSpec(workload="tpcc", connections=(8, 16), **step),)
+        changes = {"data": DataSpec(workload="tpcc", warehouses=100), "steps": steps}
+        own = record.experiment.model_copy(update=changes)
+        return scope_line(summary(own, []), record.model_copy(update={"experiment": own}), [*folder.runs()])
+
+    of_all = said(options={"home": "random"})
+    assert "; 100 warehouses, " in of_all
+    assert said(options={"terminals": 1000, "key_and_think_times": True}) == of_all
+    times = re.compile(r"([\d.]+) times the buffer pool")
+    (all_times,), (used_times,) = times.findall(of_all), times.findall(said())
+    assert "; 16 of 100 warehouses, " in said()
+    assert float(used_times) == pytest.approx(float(all_times) * 0.16, rel=0.05)
+
+
+def test_warehouses_in_which_no_terminal_is_are_named_beforehand(paths: HostPaths) -> None:
+    def cautions(**options: Any) -> str:
+        steps = (StepSpec(workload="tpcc", connections=(16,), options=options),)
+        asked = fake_experiment(data=DataSpec(workload="tpcc", warehouses=100), steps=steps)
+        return str(forecast(asked, make_plan(asked), paths).cautions)
+
+    assert "16 terminals at fixed homes use 16 of 100 warehouses: set " in cautions()
+    assert "warehouses" not in cautions(home="random")
 
 
 def test_two_spellings_of_a_default_are_no_difference_between_servers(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ fn a_trace_gives_every_time_and_then_nothing() {
         .map(|arrival| arrival.intended_ns)
         .collect();
     assert_eq!(times, [500_000_000, 500_000_000, 1_250_000_000, NEVER_NS]);
+    assert_eq!(plan.trace_s(), Some(1.25));
     let second: Vec<u64> = arrivals_of(&plan, 1, 2)
         .take(2)
         .map(|arrival| arrival.intended_ns)

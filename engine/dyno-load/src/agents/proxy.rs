@@ -161,6 +161,7 @@ impl<E: Shippable> Proxy<E> {
         End {
             in_flight_at_stop: 0,
             longest_pause_ns: 0,
+            refused: 0,
             unfinished: plan.unfinished,
             not_started: plan.not_started,
             planned: plan.planned,

@@ -115,8 +115,7 @@ impl KvSession {
         let Some(flight) = self.take_flight(&shared.settings.workload, tally, now) else {
             return Ok(None);
         };
-        let measured = flight.operation.measured;
-        tally.given_up(u64::from(measured), u64::from(!measured));
+        tally.refused(flight.operation.measured);
         let recorder = tally.recorder();
         if !shared.settings.load.ignored_errors.contains(code) {
             recorder.counts.errors += 1;
@@ -308,6 +307,8 @@ impl Session for KvSession {
         Traffic {
             raw_sent_bytes: traffic.wire_sent_bytes,
             raw_received_bytes: traffic.wire_received_bytes,
+            compressed_sent_bytes: traffic.wire_sent_bytes,
+            compressed_received_bytes: traffic.wire_received_bytes,
             ..traffic
         }
     }

@@ -138,6 +138,7 @@ fn insert_totals<E: Shown>(body: &mut Map<String, Value>, totals: &Totals<E>, re
             "in_flight_at_stop": end.in_flight_at_stop,
             "ended_after_stop": totals.ended_after_stop,
             "unfinished": end.unfinished,
+            "refused": end.refused,
             "counted_with_their_wait": totals.counted_at_the_end,
         }),
     );

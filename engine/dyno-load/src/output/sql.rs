@@ -11,7 +11,7 @@ use super::{table, Final, Shown};
 use crate::spec::SqlDescription;
 use crate::sql::named::NamedLatency;
 use crate::sql::record::TypeRecorder;
-use crate::sql::tpcc::Kind;
+use crate::sql::tpcc::{Home, Kind};
 use crate::sql::{SqlRecord, SqlRecorder, SqlSettings, SqlWorkload, StatementKind};
 
 impl Shown for SqlRecord {
@@ -193,6 +193,18 @@ fn tpmc_like(recorder: &SqlRecorder, length_s: f64) -> f64 {
     recorder.extra.by_type.new_orders() as f64 * 60.0 / length_s
 }
 
+/// Warehouses of TPC-C that terminals order from, and all; none for another workload. `options` as for [`tpcc`].
+pub fn warehouses(options: &Value) -> Option<(u64, u64)> {
+    let all = options["warehouses"].as_u64()?;
+    let terminals = options["terminals"].as_u64()?;
+    let is_fixed = options["home"] == json!(Home::Fixed);
+    Some((if is_fixed { all.min(terminals) } else { all }, all))
+}
+
+fn used_warehouses(options: &Value) -> f64 {
+    warehouses(options).map_or(1.0, |(used, _)| used as f64)
+}
+
 /// A whole measurement; none for another workload. `options` is the configuration as the settings show it.
 pub fn tpcc(measured: &SqlRecorder, options: &Value, duration_s: f64) -> Option<Value> {
     measured.extra.by_type.iter().next()?;
@@ -202,11 +214,10 @@ pub fn tpcc(measured: &SqlRecorder, options: &Value, duration_s: f64) -> Option<
         types.insert(kind.name().into(), of_type(kind, one, all));
     }
     let tpmc_like = tpmc_like(measured, duration_s);
-    let warehouses = options["warehouses"].as_f64().unwrap_or(1.0);
     let cpu_us = measured.usage.cpu_us() as f64;
     Some(json!({
         "tpmc_like": tpmc_like,
-        "tpmc_like_per_warehouse": tpmc_like / warehouses,
+        "tpmc_like_per_warehouse": tpmc_like / used_warehouses(options),
         "key_and_think_times": options["key_and_think_times"],
         "cpu_us_per_transaction": cpu_us / all,
         "transactions": types,
@@ -238,7 +249,7 @@ fn write_tpcc(text: &mut String, result: &Final<'_, SqlRecord>, measured: &SqlRe
     }
     let options = &result.settings["options"];
     let tpmc_like = tpmc_like(measured, result.duration_s);
-    let per_warehouse = tpmc_like / options["warehouses"].as_f64().unwrap_or(1.0);
+    let per_warehouse = tpmc_like / used_warehouses(options);
     write!(
         text,
         "\n  TpmC-like     {tpmc_like:>12.1}  {per_warehouse:.1} a warehouse; "
@@ -279,6 +290,18 @@ fn write_tpcc(text: &mut String, result: &Final<'_, SqlRecord>, measured: &SqlRe
 mod tests {
     use super::*;
     use crate::sql::named::Reply;
+
+    #[test]
+    fn warehouses_without_a_terminal_are_not_used_unless_homes_are_random() {
+        let of = |terminals: u32, home: Home| {
+            let options = json!({ "warehouses": 100, "terminals": terminals, "home": home });
+            (warehouses(&options), used_warehouses(&options))
+        };
+        assert_eq!(of(16, Home::Fixed), (Some((16, 100)), 16.0));
+        assert_eq!(of(1000, Home::Fixed), (Some((100, 100)), 100.0));
+        assert_eq!(of(16, Home::Random), (Some((100, 100)), 100.0));
+        assert_eq!(warehouses(&json!({ "tables": 1 })), None);
+    }
 
     #[test]
     fn every_name_of_a_statement_can_be_a_tag_of_an_hdr_log() {

@@ -1,7 +1,7 @@
 //! What the rules look at, and what they find.
 
 use dyno_core::histogram::Histogram;
-use dyno_loop::recorder::{Counts, Extra, ThreadUsage};
+use dyno_loop::recorder::{Counts, ErrorCounts, Extra, ThreadUsage};
 use dyno_loop::{End, Failure, Totals};
 use serde::Serialize;
 
@@ -38,6 +38,10 @@ pub struct QualityInputs<'a> {
     pub kv: Option<KvInputs<'a>>,
     /// The statements of a user's file, script or capture; none for dynoload's own workloads.
     pub own_sql: Option<OwnSql>,
+    /// Length of the trace that is the plan; none with another plan, and without.
+    pub trace_s: Option<f64>,
+    /// Warehouses of TPC-C that terminals order from, and all; none for another workload.
+    pub warehouses: Option<(u64, u64)>,
 }
 
 /// Statements whose rows the user alone knows.
@@ -51,6 +55,10 @@ pub struct OwnSql {
     pub threads_are_shared: bool,
     /// Whether each of them is there to find something: those of a file are, those of a capture need not be.
     pub every_statement_counts: bool,
+    /// Whether a transaction with an ignored error is rolled back and counted.
+    pub counts_failed: bool,
+    /// Whether errors may be those that a script has handled.
+    pub handles_errors: bool,
 }
 
 impl OwnSql {
@@ -66,6 +74,8 @@ impl OwnSql {
             held_s: record.held_ns as f64 / 1e9,
             threads_are_shared: settings.connections() > settings.load.shape.threads,
             every_statement_counts: matches!(settings.workload, SqlWorkload::File(_)),
+            counts_failed: matches!(settings.workload, SqlWorkload::Captured(_)),
+            handles_errors: matches!(settings.workload, SqlWorkload::Script(_)),
         })
     }
 }
@@ -75,6 +85,8 @@ impl OwnSql {
 pub struct Measurement<'a> {
     /// Counts.
     pub counts: Counts,
+    /// Errors by code.
+    pub errors: &'a ErrorCounts,
     /// What the workers' threads used.
     pub usage: ThreadUsage,
     /// From the intended time to the end.
@@ -96,6 +108,7 @@ impl<'a> Measurement<'a> {
     pub fn of<E: Extra>(totals: &'a Totals<E>) -> Self {
         Self {
             counts: totals.measured.counts,
+            errors: &totals.measured.errors,
             usage: totals.measured.usage,
             response: &totals.measured.response,
             service: &totals.measured.service,

@@ -7,7 +7,7 @@ pub use inputs::{Finding, KvInputs, Measurement, OwnSql, QualityInputs, RunQuali
 
 type Rule = (&'static str, fn(&QualityInputs<'_>) -> rules::Judgement);
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 24] = [
     ("failed", rules::failed),
     ("empty", rules::empty),
     ("unavailable", rules::unavailable),
@@ -16,6 +16,9 @@ const RULES: [Rule; 21] = [
     ("cpu_wait", rules::cpu_wait),
     ("dropped", rules::dropped),
     ("unfinished", rules::unfinished),
+    ("ignored_errors", rules::ignored_errors),
+    ("trace", rules::trace),
+    ("warehouses", rules::warehouses),
     ("stalled", rules::stalled),
     ("paused", rules::paused),
     ("script_held", rules::script_held),

@@ -116,6 +116,54 @@ pub fn unfinished(inputs: &QualityInputs<'_>) -> Judgement {
     Some((level, reason))
 }
 
+/// Errors that were ignored: a transaction that fails does other work than one that ends.
+/// SUSPECT above 10 % of the transactions where they are restarted. Of captures, which count them, and of memcached SUSPECT
+/// above 1 %, INVALID above 10 %. Not of scripts, which may have handled them.
+pub fn ignored_errors(inputs: &QualityInputs<'_>) -> Judgement {
+    let (own_sql, counts) = (inputs.own_sql.as_ref(), inputs.measured.counts);
+    if own_sql.is_some_and(|own| own.handles_errors) {
+        return None;
+    }
+    let are_restarted = inputs.kv.is_none() && !own_sql.is_some_and(|own| own.counts_failed);
+    let (suspect, invalid) = if are_restarted {
+        (10.0, f64::INFINITY)
+    } else {
+        (1.0, 10.0)
+    };
+    let (ignored, all) = (counts.ignored_errors, counts.transactions);
+    let share_pct = ignored as f64 / all.max(1) as f64 * 100.0;
+    let level = level(share_pct, suspect, invalid)?;
+    let errors = inputs.measured.errors.by_code().values();
+    let message = &errors.max_by_key(|error| error.count)?.message;
+    let reason =
+        format!("{ignored} errors were ignored with {all} transactions ({share_pct:.2} %), most of them: {message}");
+    Some((level, reason))
+}
+
+/// A trace is not as long as the measurement.
+/// SUSPECT when it ends before 95 % of the measurement. Of a longer one, how much was played is stated in a VALID run.
+pub fn trace(inputs: &QualityInputs<'_>) -> Judgement {
+    let (trace_s, duration_s) = (inputs.trace_s?, inputs.duration_s);
+    if trace_s < 0.95 * duration_s {
+        let reason = format!(
+            "the trace lasts {trace_s:.1} s of the {duration_s:.1} s, and nothing follows it; set --duration to its length"
+        );
+        return Some((Suspect, reason));
+    }
+    let reason = || format!("the first {duration_s:.1} s of the trace's {trace_s:.1} s were played");
+    (trace_s > duration_s).then(|| (Valid, reason()))
+}
+
+/// Terminals of TPC-C at fixed homes hardly touch the warehouses in which none of them is: the data in use are smaller.
+/// SUSPECT with fewer terminals than warehouses.
+pub fn warehouses(inputs: &QualityInputs<'_>) -> Judgement {
+    let (used, all) = inputs.warehouses?;
+    let reason = format!(
+        "{used} terminals at fixed homes use {used} of {all} warehouses; set --home random, or --warehouses {used}"
+    );
+    (used < all).then_some((Suspect, reason))
+}
+
 /// Share of the measurement that one transaction may last.
 const MOST_OF_THE_RUN: f64 = 0.5;
 /// Time without any transaction that no server needs for short ones.

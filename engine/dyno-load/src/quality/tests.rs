@@ -39,6 +39,8 @@ fn inputs(totals: &Totals<KvRecord>) -> QualityInputs<'_> {
             expected_hit_share: None,
         }),
         own_sql: None,
+        trace_s: None,
+        warehouses: None,
     }
 }
 
@@ -134,8 +136,73 @@ fn what_was_dropped_is_never_more_than_the_plan() {
 }
 
 #[test]
+fn errors_that_are_ignored_are_named_with_the_most_frequent_one() {
+    for (ignored, quality, restarted) in [
+        (10, RunQuality::Valid, RunQuality::Valid),
+        (11, RunQuality::Suspect, RunQuality::Valid),
+        (101, RunQuality::Invalid, RunQuality::Suspect),
+    ] {
+        let mut failing = totals();
+        failing.measured.counts.ignored_errors = ignored;
+        failing.measured.errors.record(1205, "Lock wait timeout");
+        for _ in 1..ignored {
+            failing.measured.errors.record(1062, "Duplicate entry '1'");
+        }
+        let (judged, findings) = judge(&inputs(&failing));
+        assert_eq!(judged, quality, "{ignored}");
+        if let Some(finding) = findings.first() {
+            assert_eq!(finding.rule, "ignored_errors");
+            assert!(finding.reason.ends_with("most of them: Duplicate entry '1'"));
+        }
+        let of = |counts_failed, handles_errors| {
+            let own_sql = OwnSql {
+                counts_failed,
+                handles_errors,
+                ..OwnSql::default()
+            };
+            quality_of(&failing, |inputs| (inputs.kv, inputs.own_sql) = (None, Some(own_sql))).0
+        };
+        assert_eq!(of(true, false), quality, "of a capture: {ignored}");
+        assert_eq!(of(false, false), restarted, "of a file: {ignored}");
+        assert_eq!(of(false, true), RunQuality::Valid, "a script may have handled them");
+    }
+}
+
+#[test]
+fn a_trace_of_another_length_and_warehouses_without_a_terminal_are_named() {
+    let fine = totals();
+    for (trace_s, quality, words) in [
+        (9.4, RunQuality::Suspect, "the trace lasts 9.4 s of the 10.0 s"),
+        (9.6, RunQuality::Valid, ""),
+        (
+            3600.0,
+            RunQuality::Valid,
+            "the first 10.0 s of the trace's 3600.0 s were played",
+        ),
+    ] {
+        let mut inputs = inputs(&fine);
+        inputs.trace_s = Some(trace_s);
+        let (judged, findings) = judge(&inputs);
+        assert_eq!(judged, quality, "{trace_s}");
+        let reason = findings.first().map_or("", |finding| finding.reason.as_str());
+        assert!(reason.starts_with(words), "{reason}");
+        assert_eq!(reason.is_empty(), words.is_empty(), "{reason}");
+    }
+    let mut inputs = inputs(&fine);
+    inputs.warehouses = Some((16, 100));
+    let (quality, findings) = judge(&inputs);
+    assert_eq!((quality, findings[0].rule), (RunQuality::Suspect, "warehouses"));
+    assert!(findings[0]
+        .reason
+        .starts_with("16 terminals at fixed homes use 16 of 100 warehouses"));
+    inputs.warehouses = Some((100, 100));
+    assert_eq!(judge(&inputs).0, RunQuality::Valid);
+}
+
+#[test]
 fn what_surrounds_the_run_counts_too() {
     let fine = totals();
+    assert_eq!(quality_of(&fine, |e| e.end.refused = 500), (RunQuality::Valid, vec![]));
     assert_eq!(
         quality_of(&fine, |e| e.end.not_started = 5),
         (RunQuality::Suspect, vec!["unfinished"])

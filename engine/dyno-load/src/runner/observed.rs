@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::agents::{AgentFacts, Coordinator, Shippable};
 use crate::error::Error;
 use crate::host::TcpSegments;
+use crate::output::sql::warehouses;
 use crate::output::{json, table, Final, Shown};
 use crate::quality::{self, KvInputs, Measurement, OwnSql, QualityInputs, RunQuality};
 use crate::server::{CounterCheck, Facts};
@@ -179,6 +180,8 @@ impl<E: Shippable + Shown, C> ObservedLoad<E, C> {
                 tcp: self.tcp,
                 kv,
                 own_sql,
+                trace_s: load.shape.schedule.as_ref().and_then(|schedule| schedule.trace_s()),
+                warehouses: warehouses(&settings["options"]),
             }),
         };
         let result = Final {

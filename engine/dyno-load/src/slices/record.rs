@@ -200,6 +200,8 @@ impl Sum {
             tcp: None,
             kv,
             own_sql,
+            trace_s: None,
+            warehouses: None,
         })
     }
 }

@@ -105,6 +105,10 @@ pub struct Traffic {
     pub raw_sent_bytes: u64,
     /// MySQL packets received, after decompression.
     pub raw_received_bytes: u64,
+    /// Bytes sent, after compression and before TLS.
+    pub compressed_sent_bytes: u64,
+    /// Bytes received, after TLS was taken off and before decompression.
+    pub compressed_received_bytes: u64,
     /// Bytes sent on the socket, after compression and TLS.
     pub wire_sent_bytes: u64,
     /// Bytes received on the socket.
@@ -116,6 +120,8 @@ impl Traffic {
     pub fn add(&mut self, other: &Self) {
         self.raw_sent_bytes += other.raw_sent_bytes;
         self.raw_received_bytes += other.raw_received_bytes;
+        self.compressed_sent_bytes += other.compressed_sent_bytes;
+        self.compressed_received_bytes += other.compressed_received_bytes;
         self.wire_sent_bytes += other.wire_sent_bytes;
         self.wire_received_bytes += other.wire_received_bytes;
     }

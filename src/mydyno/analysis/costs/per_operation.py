@@ -74,7 +74,7 @@ def costs_of(
     """
     if len({run.block for run in runs}) < FEWEST_BLOCKS:
         return None
-    values, times = _values(runs, summaries, list(slices), cpus)
+    values, times = _values(experiment, runs, summaries, list(slices), cpus)
     names = [name for name in COSTS if any(name in costs for steps in values.values() for costs in steps.values())]
     if not names:
         return None
@@ -112,7 +112,11 @@ def _lacking(values: CostValues, name: str) -> set[str]:
 
 
 def _values(
-    runs: Sequence[RunRecord], summaries: Sequence[RunSummary], slices: Sequence[SliceRecord], cpus: Mapping[str, float]
+    experiment: Experiment,
+    runs: Sequence[RunRecord],
+    summaries: Sequence[RunSummary],
+    slices: Sequence[SliceRecord],
+    cpus: Mapping[str, float],
 ) -> tuple[CostValues, dict[tuple[str, str], list[_Times]]]:
     of_lane: dict[tuple[Lane, str], list[SliceRecord]] = defaultdict(list)
     for one in slices:
@@ -130,6 +134,8 @@ def _values(
             if found:
                 values.setdefault(lane, {})[step.id] = found
             usable = cpus.get(run.host_group, cpus.get("", 1))
+            if step.driver.clients or experiment.server.ssh is not None:
+                found = found | {"driver_cpu_us": 0.0}  # of other hosts' CPUs
             seen = _times(step.connections * max(1, len(run.servers)), step, own, found, usable)
             if seen is not None:
                 response_us = summary.values.get(step.id, {}).get(RESPONSE)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mydyno.analysis.base import Examined
 from mydyno.model.definition.experiment import Experiment
+from mydyno.model.definition.special_steps import is_paced
 from mydyno.model.stored.counted import (
     CLIENT,
     AmountKind,
@@ -50,7 +51,8 @@ def counted_runs(
 ) -> dict[str, list[CountedRun]]:
     """{step: what was counted of the runs that count there}."""
     found = counted_by_step(folder, experiment, runs, summaries, lambda run: run.waits, _read, _items)
-    return {step: [_with_client(run) for run in of_step] for step, of_step in found.items()}
+    paced = {step.id for step in experiment.resolved_steps if is_paced(step)}
+    return {step: [_with_client(run, step in paced) for run in of_step] for step, of_step in found.items()}
 
 
 def event(item: Item) -> Event:
@@ -63,13 +65,17 @@ def _read(path: Path) -> WaitTotals:
     return read_totals(path, WaitTotals)
 
 
-def _with_client(run: CountedRun) -> CountedRun:
-    """With the time outside of statements; nothing is added where no statements were counted."""
+def _with_client(run: CountedRun, paced: bool) -> CountedRun:
+    """With the time outside of statements; nothing is added where no statements were counted. `paced`: connections are
+    idle until a transaction is due, and it takes the time of its statements.
+    """
     statements = run.totals.statements
-    count = sum(one.count for one in statements)
+    count, time_us = sum(one.count for one in statements), sum(one.time_us for one in statements)
     if not count:
         return run
-    outside_us = run.connection_us * run.totals.transactions - sum(one.time_us for one in statements)
+    if paced:
+        return replace(run, connection_us=time_us / run.totals.transactions)
+    outside_us = run.connection_us * run.totals.transactions - time_us
     return replace(run, items={**run.items, ("wait", CLIENT, ""): (count, max(0.0, outside_us))})
 
 

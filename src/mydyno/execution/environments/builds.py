@@ -167,7 +167,8 @@ async def check_values(builds: Mapping[str, ServerBuild], experiment: Experiment
             section: Key = ("arms", arm.name, "variables") if name in own or not name else ("server", "variables")
             said = format_key(section)
             if name:
-                said = f"{_place(experiment, (*section, name))} = {option_value(wanted[name])}"
+                known_as = name if name in base | own else name.removeprefix("loose_")
+                said = f"{_place(experiment, (*section, known_as))} = {option_value(wanted[name])}"
             problems.setdefault(f"{name}: {words}", f"{said}: {words}")
     if problems:
         raise UserError("\n  ".join(problems.values()), "a server's own limits are in its manual; nothing was started")

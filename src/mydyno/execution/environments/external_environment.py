@@ -150,17 +150,17 @@ async def check_one_server(address: Address) -> None:
         raise UserError(f"server.dsn leads to several servers ({'; '.join(sorted(found))})", "name one of them")
 
 
-async def check_writable(control: Control, *, prepares: bool) -> None:
-    """Raise UserError for a server that is read only, if data are to be prepared or the account may write nevertheless.
-
-    Of a load of other accounts the server refuses each write itself.
+async def check_writable(control: Control, writes: Sequence[StepWrites], *, prepares: bool) -> None:
+    """Raise UserError for a server that is read only, if something is certainly written, or may be: by a script of an
+    account that may write nevertheless. Of other accounts the server refuses each write of a script itself.
     """
     read_only = str(await control.scalar("SELECT @@GLOBAL.read_only"))
-    may_write = prepares or await _has_any(control, WRITING)
-    if may_write and read_only.upper() not in ("0", "OFF"):
+    certain = prepares or any(one.tables for one in writes)
+    if read_only.upper() not in ("0", "OFF") and (certain or await _has_any(control, WRITING)):
+        account = "" if certain else ", an account without privileges to write here"
         raise UserError(
             "server.dsn: read_only = ON: what is written here makes it differ from its source",
-            "use a load that only reads, an account without privileges to write here, or the DSN of the source",
+            f"use a load that only reads{account}, or the DSN of the source",
         )
 
 
@@ -327,7 +327,7 @@ class ExternalEnvironment(StudyEnvironment):
             missing = await missing_file(address, file_of(data).name, shape, allow_writes=allowed)
         if self.writes or missing is not Missing.NOTHING:
             async with Control(address) as control:
-                await check_writable(control, prepares=missing is not Missing.NOTHING)
+                await check_writable(control, self.writes, prepares=missing is not Missing.NOTHING)
         if missing is Missing.NOTHING:
             return
         resume = missing is Missing.REST

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mydyno.drivers.base import merged_types
-from mydyno.drivers.held import measure_unix_ns, types_of
+from mydyno.drivers.held import TRAFFIC, measure_unix_ns, types_of
 from mydyno.model.definition.experiment import Step
 from mydyno.model.metrics import of_instance
 from mydyno.model.stored.records import KERNEL_COUNTERS, SliceRecord
@@ -20,7 +20,6 @@ from mydyno.stats.percentiles import PERCENTILES
 from mydyno.workloads.reconcile import disagreements
 
 LATENCY_KEYS = ("mean", "min", "max", *PERCENTILES)
-TRAFFIC = ("raw_sent_bytes", "raw_received_bytes", "wire_sent_bytes", "wire_received_bytes")
 KEY_VALUES = ("cmd_get", "cmd_set", "get_hits", "get_misses", "verified", "wrong_values")
 IO_COUNTERS = {
     "syscr": "read_calls", "syscw": "write_calls", "read_bytes": "disk_read_bytes", "write_bytes": "disk_written_bytes",

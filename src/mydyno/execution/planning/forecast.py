@@ -42,6 +42,7 @@ from mydyno.treatments.variables import VariablesTreatment
 from mydyno.workloads.data import kind_of
 from mydyno.workloads.files import SQL, DumpContents
 from mydyno.workloads.oltp import CONNECT
+from mydyno.workloads.tpcc import used_warehouses
 
 OF_MEMCACHED = ("server", "memcached", "affinity")
 """Treatments that a native memcached can have; the others are proved by SQL or act on a mysqld."""
@@ -285,12 +286,15 @@ def _treatment_obstacles(experiment: Experiment, paths: HostPaths, apart: bool) 
     built_in = experiment.data.workload != "kv" and any(step.file is None for step in experiment.resolved_steps)
     found: dict[str, list[str]] = {}
     for arm in experiment.arms:
+        server = server_of(arm, experiment.server)
+        variables = {**server.variables, **arm.treatments.get("variables", {})}
+        server = server.model_copy(update={"variables": variables})
         for treatment in treatments_of(arm):
             obstacles = [
                 treatment.statements_obstacle() if built_in else None,
                 (treatment.obstacle_apart if apart else treatment.obstacle)(experiment.server),
                 *(treatment.driver_obstacle(driver) for driver in drivers),
-                treatment.server_obstacle(server_of(arm, experiment.server)),
+                treatment.server_obstacle(server),
                 treatment.disk_obstacle(paths.data),
                 treatment.cache_obstacle(paths.cache),
             ]
@@ -316,6 +320,11 @@ def _profile_obstacles(experiment: Experiment, plan: Plan, root: HostRoot) -> li
     if wanted and plan.design == "blocks":
         why = f"this study has the design blocks ({plan.why})"
         return [f"{name}: only interleaved studies have profiled slices; {why}" for name in wanted]
+    if experiment.is_search:
+        why = "a capacity search has another load in each slice; set connections or a rate near the capacity instead"
+        return [f"{name}: {why}" for name in wanted]
+    if experiment.compares_statements:
+        return [f"{name}: with steps.statements there are no slices to profile" for name in wanted]
     if experiment.server.dsn is not None:
         return [f"{name}: an external server (dsn) runs elsewhere, and is not configured for it" for name in wanted]
     found = []
@@ -389,6 +398,12 @@ def _cautions(experiment: Experiment, paths: HostPaths) -> list[str]:
         cautions.append(shared_host_caution(experiment, paths.root))
     if experiment.most_instances > max(1, cpus):
         cautions.append(f"{experiment.most_instances} instances share {cpus:g} CPUs: some get no CPU of their own")
+    data = experiment.data
+    if (used := used_warehouses(data, experiment.resolved_steps)) < data.warehouses:
+        cautions.append(
+            f"{used} terminals at fixed homes use {used} of {data.warehouses} warehouses: set options.home "
+            f'of the steps to "random", or data.warehouses to {used}'
+        )
     if most > 2000:
         cautions.append(f"{most} connections need as many threads in server and driver")
     if quota_periods(paths.root):

@@ -46,6 +46,8 @@ MINIMAL_BURST_BYTES = 128 << 10
 BURST_S = 0.001
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 QUEUE_MS = 10
+NETEM_PACKETS = "100000"
+"""Of netem's queue: the kernel's 1000 are those of 12 ms at 1 Gbit/s, and more are dropped."""
 PORTS = """
 echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse
 echo 10000 65535 >/proc/sys/net/ipv4/ip_local_port_range
@@ -59,6 +61,7 @@ _taken_here: set[ipaddress.IPv4Network] = set()
 _taken_here_lock = threading.Lock()
 RAMP_S = 0.2
 WINDOW_S = 0.5
+WINDOW_ROUND_TRIPS = 4
 TIMEOUT_S = 10.0
 TC_TIME_S = 1.1e-6
 """tc cuts times to whole microseconds: it reports 49 us for 50 us."""
@@ -91,13 +94,23 @@ class Shape:
         """The TCP throughput of a wire of this speed."""
         return None if self.bits_per_s is None else self.bits_per_s * SEGMENT_PAYLOAD_BYTES / WIRE_FRAME_BYTES
 
+    @property
+    def latency_s(self) -> float:
+        """What is added in each direction."""
+        number = (self.latency or "0s").rstrip("mus")
+        return float(number) * _SECONDS[(self.latency or "0s").removeprefix(number)]
+
+    def window_s(self, shortest_s: float) -> float:
+        """Time in which a transfer over it is timed: several round trips."""
+        return shortest_s + WINDOW_ROUND_TRIPS * 2 * self.latency_s
+
     def commands(self, interface: str) -> list[list[str]]:
         """The tc commands for one end, to be run in its namespace."""
         add = ["tc", "qdisc", "add", "dev", interface]
         commands = []
         parent = ["root"]
         if self.latency is not None:
-            commands.append([*add, *parent, "handle", "1:", "netem", "delay", self.latency])
+            commands.append([*add, *parent, "handle", "1:", "netem", "delay", self.latency, "limit", NETEM_PACKETS])
             parent = ["parent", "1:1"]
         if self.bits_per_s is not None:
             rate = round(self.bits_per_s * OBSERVED_FRAME_BYTES / WIRE_FRAME_BYTES)
@@ -120,8 +133,7 @@ class Shape:
         if self.bits_per_s is not None:
             wanted["tbf"] = self.bits_per_s * OBSERVED_FRAME_BYTES / WIRE_FRAME_BYTES
         if self.latency is not None:
-            number = self.latency.rstrip("mus")
-            wanted["netem"] = float(number) * _SECONDS[self.latency.removeprefix(number)]
+            wanted["netem"] = self.latency_s
         return reported.keys() == wanted.keys() and all(
             isclose(value, reported[kind], rel_tol=1e-3, abs_tol=TC_TIME_S if kind == "netem" else 0.0)
             for kind, value in wanted.items()
@@ -260,7 +272,7 @@ def listen(address: str, port: int = 0) -> socket.socket:
     return listener
 
 
-def send_timed(link: socket.socket, window_s: float = WINDOW_S) -> Transfer:
+def send_timed(link: socket.socket, window_s: float) -> Transfer:
     """The sending half of a transfer to another host; its rate is known to the receiver alone. Closes the socket."""
     before = cpu_ticks()
     link.settimeout(TIMEOUT_S)
@@ -268,7 +280,7 @@ def send_timed(link: socket.socket, window_s: float = WINDOW_S) -> Transfer:
     return Transfer(0.0, busy_since(before))
 
 
-def receive_timed(link: socket.socket, window_s: float = WINDOW_S) -> Transfer:
+def receive_timed(link: socket.socket, window_s: float) -> Transfer:
     """The receiving half; closes the socket. Raises OSError if too few bytes arrive."""
     before = cpu_ticks()
     with link:

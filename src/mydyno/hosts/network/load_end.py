@@ -23,15 +23,18 @@ import json
 import re
 import socket
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from math import isclose
 from typing import Literal, Protocol
 
 from mydyno.errors import HostError
 from mydyno.hosts.network.link import (
     BURST_S,
     MINIMAL_BURST_BYTES,
+    NETEM_PACKETS,
     OBSERVED_FRAME_BYTES,
+    TC_TIME_S,
     TIMEOUT_S,
     WIRE_FRAME_BYTES,
     Shape,
@@ -85,7 +88,7 @@ class LoadEnd(Protocol):
     async def unshape(self, shaped: ShapedPort) -> str | None:
         """Returns what remains, or None."""
 
-    async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
+    async def transfer(self, address: str, port: int, sends: bool, window_s: float) -> Transfer:
         """Connect, and send or receive for the length of a timed transfer; the receiver's rate counts."""
 
     async def reach(self, address: str, port: int) -> None:
@@ -123,9 +126,9 @@ class OwnLoadEnd:
         """Remove the shaping by tc."""
         return await asyncio.to_thread(self._shaping.remove, shaped.card, shaped.number)
 
-    async def transfer(self, address: str, port: int, sends: bool) -> Transfer:
+    async def transfer(self, address: str, port: int, sends: bool, window_s: float) -> Transfer:
         """Time the transfer in a thread."""
-        return await asyncio.to_thread(_transfer, address, port, sends)
+        return await asyncio.to_thread(_transfer, address, port, sends, window_s)
 
     async def reach(self, address: str, port: int) -> None:
         """Connect in a thread."""
@@ -139,10 +142,10 @@ class OwnLoadEnd:
         await asyncio.to_thread(connect)
 
 
-def _transfer(address: str, port: int, sends: bool) -> Transfer:
+def _transfer(address: str, port: int, sends: bool, window_s: float) -> Transfer:
     try:
         link = socket.create_connection((address, port), TIMEOUT_S)
-        return send_timed(link) if sends else receive_timed(link)
+        return (send_timed if sends else receive_timed)(link, window_s)
     except OSError as error:
         raise HostError(f"a timed transfer with {address}, port {port}: {error}") from error
 
@@ -208,6 +211,22 @@ class ClassState:
     """As tc writes it, e.g. 98439Kbit."""
     sent_bytes: int
     sent_packets: int
+    latency_s: float = 0.0
+    """That netem adds to it."""
+
+    def is_in_force(self, shape: Shape) -> bool:
+        """Whether it is the class that commands() make of this shape, as exactly as tc reports it."""
+        rate = float(self.rate.removesuffix("bit").translate(_UNITS))
+        return isclose(rate, _frame_rate(shape), rel_tol=2e-3) and isclose(
+            self.latency_s, shape.latency_s, rel_tol=1e-3, abs_tol=TC_TIME_S
+        )
+
+
+_UNITS = str.maketrans({"K": "e3", "M": "e6", "G": "e9", "T": "e12"})
+
+
+def _frame_rate(shape: Shape) -> int:
+    return round((shape.bits_per_s or UNSHAPED_BIT_PER_S) * OBSERVED_FRAME_BYTES / WIRE_FRAME_BYTES)
 
 
 def shaping_obstacle(latency: bool, root: HostRoot = HERE) -> str | None:
@@ -268,10 +287,13 @@ class PortShaping:
 
     def state(self, card: str, number: int) -> ClassState:
         """What tc reports of it. Raises HostError if there is no such class."""
-        found = parse_classes(self.undo.root.command(["tc", "-statistics", "class", "show", "dev", card]))
-        if number not in found:
-            raise HostError(f"tc shows no class {HANDLE}{number:x} on {card}")
-        return found[number]
+        name, command = f"{HANDLE}{number:x}", self.undo.root.command
+        found = parse_classes(command(["tc", "-statistics", "class", "show", "dev", card])).get(number)
+        if found is None:
+            raise HostError(f"tc shows no class {name} on {card}")
+        shown = json.loads(command(["tc", "-json", "qdisc", "show", "dev", card]) or "[]")
+        below = [one["options"] for one in shown if one["kind"] == "netem" and one.get("parent") == name]
+        return replace(found, latency_s=sum(one.get("delay", {}).get("delay", 0.0) for one in below))
 
     def remove(self, card: str, number: int) -> str | None:
         """Shape it no longer; with the card's last class goes its root. Returns what remains, or None."""
@@ -289,17 +311,17 @@ class PortShaping:
 
 def commands(wanted: PortClass, number: int, shape: Shape) -> list[list[str]]:
     """The tc commands that make one class below the root."""
-    bits_per_s = shape.bits_per_s or UNSHAPED_BIT_PER_S
-    rate = round(bits_per_s * OBSERVED_FRAME_BYTES / WIRE_FRAME_BYTES)
-    burst = f"{max(MINIMAL_BURST_BYTES, round(bits_per_s / 8 * BURST_S))}b"
+    rate = f"{_frame_rate(shape)}bit"
+    burst = f"{max(MINIMAL_BURST_BYTES, round((shape.bits_per_s or UNSHAPED_BIT_PER_S) / 8 * BURST_S))}b"
     name = f"{HANDLE}{number:x}"
     where = ["dev", wanted.card, "parent"]
     made = [
-        ["tc", "class", "add", *where, HANDLE, "classid", name, "htb", "rate", f"{rate}bit", "burst", burst,
+        ["tc", "class", "add", *where, HANDLE, "classid", name, "htb", "rate", rate, "burst", burst,
          "cburst", burst, "quantum", str(QUANTUM_BYTES)],
     ]  # fmt: skip
     if shape.latency is not None:
-        made.append(["tc", "qdisc", "add", *where, name, "netem", "delay", shape.latency, "limit", "100000"])
+        netem = ["netem", "delay", shape.latency, "limit", NETEM_PACKETS]
+        made.append(["tc", "qdisc", "add", *where, name, *netem])
     for port in wanted.ports:
         made.append(["tc", "filter", "add", *where, HANDLE, "protocol", wanted.protocol, "prio", str(number), "u32",
                      *wanted.matches(port), "flowid", name])  # fmt: skip

@@ -183,6 +183,11 @@ def is_closed(step: Step) -> bool:
     return step.rate is None and step.search is None and not step.options.get("rate")
 
 
+def is_paced(step: Step) -> bool:
+    """Whether transactions begin when they are due: at a rate, in a search, or at captured times."""
+    return not is_closed(step) or speed_of(step) is not None
+
+
 def thinks(step: Step) -> bool:
     """Whether connections may be idle between transactions (think times, a script of the user's own)."""
     own = step.file is None and step.workload.startswith(ALWAYS_BUSY)

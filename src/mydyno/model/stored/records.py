@@ -135,7 +135,7 @@ class DriverResult(Record):
     """Of a replay: what the names of `transaction_types` stand for."""
     traffic: dict[str, int] = Field(default_factory=dict)
     """Bytes in the window, where the driver counts them: raw_sent_bytes and raw_received_bytes (the protocol's
-    packets), wire_sent_bytes and wire_received_bytes (compressed and encrypted, as they left)."""
+    packets), compressed_… (after compression, before TLS), wire_… (as they left)."""
     tls: dict[str, Any] = Field(default_factory=dict)
     """Handshakes that the driver itself counted, where any was made: `measured` and `whole_load`, each with full,
     resumed, and negotiated [{version, cipher_suite, connections}]."""

@@ -226,7 +226,7 @@ class LimitRecord(Record):
     @property
     def others(self) -> float:
         """The share of the CPUs that neither server nor load used."""
-        return max(self.shares["cpu"] - self.shares.get("server", 0.0) - self.shares["load"], 0.0)
+        return max(self.shares["cpu"] - self.shares.get("server", 0.0) - self.shares.get("load", 0.0), 0.0)
 
 
 class ConclusionRecord(Record):

@@ -55,8 +55,8 @@ def _links(result: StudyResult) -> dict[str, float | None]:
     for run in result.runs:
         for facts in (one.facts for one in run.evidence if one.treatment == "network" and one.facts.get("bandwidth")):
             timed = found.setdefault(str(facts["bandwidth"]), [])
-            if facts.get("to_load_bits_per_s"):
-                timed.append((facts["to_load_bits_per_s"] / 8 * FRAME_TO_PAYLOAD, bool(facts.get("reached"))))
+            if delivered := facts.get("link_bits_per_s") or facts.get("to_load_bits_per_s"):
+                timed.append((delivered / 8 * FRAME_TO_PAYLOAD, bool(facts.get("reached"))))
     return {
         bandwidth: median(delivered for delivered, _ in of)
         if of and fmean(reached for _, reached in of) >= 0.5

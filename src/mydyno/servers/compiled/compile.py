@@ -168,7 +168,9 @@ class Compilation:
                     prefix = work / "prefix"
                     shutil.rmtree(prefix, ignore_errors=True)
                     prefix.mkdir(parents=True)
-                    wrappers = await write_wrappers(work / "wrappers", self.toolchain, self.layout, self.host)
+                    wrappers = await write_wrappers(
+                        work / "wrappers", self.spec.environment, self.toolchain, self.layout, self.host
+                    )
                     await self._execute(tree, prefix, wrappers)
                     took_s = time.monotonic() - began
                     _keep_memcached(tree, prefix)

@@ -63,12 +63,13 @@ async def find_toolchain(environment: Mapping[str, str], host: LocalHost) -> Too
     found = []
     for variable, usual in (("CC", "cc"), ("CXX", "c++")):
         words = shlex.split(environment.get(variable, usual))
-        path = shutil.which(words[0], path=environment.get("PATH")) if words else None
+        name, where = words[0] if words else "", environment.get("PATH")
+        path = _compiler(name, where) or shutil.which(name, path=where)
         if path is None:
             continue
         reported = await host.run([path, "--version"], timeout_s=60)
         version = reported.output.strip().partition("\n")[0]
-        found.append(Compiler(name=words[0], path=str(Path(path).resolve()), version=version))
+        found.append(Compiler(name=name, path=str(Path(path).resolve()), version=version))
     if not found or (environment.get("CC") and found[0].name != shlex.split(environment["CC"])[0]):
         raise HostError(
             f"server.build: no compiler {environment.get('CC', 'cc')} on PATH",
@@ -77,8 +78,20 @@ async def find_toolchain(environment: Mapping[str, str], host: LocalHost) -> Too
     return Toolchain(compilers=tuple(found), ccache=shutil.which("ccache") or "")
 
 
-async def write_wrappers(folder: Path, toolchain: Toolchain, layout: int, host: LocalHost) -> Path | None:
-    """Wrappers of the compilers, to be put first on PATH; None where neither ccache nor a layout needs them.
+def _compiler(name: str, path: str | None) -> str | None:
+    """The first on PATH that is no link to ccache, which would look for it again and find a wrapper."""
+    for folder in (path or os.environ.get("PATH") or os.defpath).split(os.pathsep):
+        found = shutil.which(name, path=folder)
+        if found is not None and not Path(found).resolve().name.startswith("ccache"):
+            return found
+    return None
+
+
+async def write_wrappers(
+    folder: Path, environment: Mapping[str, str], toolchain: Toolchain, layout: int, host: LocalHost
+) -> Path | None:
+    """Wrappers of the compilers on the environment's PATH, to be put first on it; None where neither ccache nor a
+    layout needs them.
 
     Layout 1 is the program as its own recipe links it. Raises HostError if the padding cannot be assembled.
     """
@@ -92,7 +105,7 @@ async def write_wrappers(folder: Path, toolchain: Toolchain, layout: int, host: 
         padding = await _padding(folder, toolchain, layout, host)
         linking = [sys.executable, "-I", "-S", str(Path(link_order.__file__)), str(layout), str(padding)]
     for name in COMPILERS:
-        path = shutil.which(name)
+        path = _compiler(name, environment.get("PATH"))
         if path is None:
             continue
         lines = ["#!/bin/sh", f"[ $# -gt 0 ] || exec {shlex.quote(path)}"]
@@ -203,7 +216,7 @@ class BuildRecord(Source):
 def recipe_hash(source: Source, spec: BuildSpec, toolchain: Toolchain, layout: int) -> str:
     """SHA-256 of what decides about the program; ccache does not."""
     facts = {
-        "format": RECIPE_FORMAT,
+        "format": RECIPE_FORMAT + ("PATH" in spec.environment),  # earlier wrappers ignored it
         "commit": source.commit,
         "command": spec.command,
         "environment": dict(sorted(spec.environment.items())),

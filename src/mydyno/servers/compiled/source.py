@@ -24,6 +24,8 @@ FETCH_TIMEOUT_S = 3600.0
 MEMCACHED_SOURCE = "memcached.c"
 QUIET_GIT = {"GIT_TERMINAL_PROMPT": "0", "GIT_ADVICE": "0"}
 """git must not wait for a password: nothing is interactive."""
+PLAIN_GIT = ("-c", "log.showSignature=false", "-c", "core.warnAmbiguousRefs=false")
+"""What the user's settings add to a commit."""
 
 
 class Source(Record):
@@ -193,12 +195,16 @@ async def _fetch(spec: BuildSpec, clone: Path, host: LocalHost, say: Say) -> Non
 async def check_out(source: Source, spec: BuildSpec, cache: Path, host: LocalHost) -> Path:
     """Fill the work tree with exactly this source, submodules and patch included; returns it.
 
-    The caller holds the work lock. Raises BuildError where the patch does not apply.
+    The caller holds the work lock. Raises BuildError where a file cannot be copied or the patch does not apply.
     """
     tree = work_folder(cache, spec) / "source"
     if source.is_folder:
         shutil.rmtree(tree, ignore_errors=True)
-        shutil.copytree(source.origin, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        try:
+            shutil.copytree(source.origin, tree, symlinks=True, ignore=_not_source)
+        except OSError as error:
+            reason = error.args[0][0][2] if isinstance(error, shutil.Error) else error
+            raise BuildError(f"{source.origin} cannot be copied: {reason}") from error
     else:
         await git(host, ["checkout", "--quiet", "--force", "--detach", source.commit], tree)
         await git(host, ["clean", "--quiet", "-ffdx"], tree)
@@ -209,6 +215,15 @@ async def check_out(source: Source, spec: BuildSpec, cache: Path, host: LocalHos
     if source.patch:
         await _apply(source, tree, host)
     return tree
+
+
+def _not_source(folder: str, names: list[str]) -> set[str]:
+    """Of the names in a folder .git, and sockets, pipes and devices."""
+    paths = {name: Path(folder, name) for name in names}
+    return {
+        name for name, path in paths.items()
+        if name == ".git" or not (path.is_symlink() or path.is_dir() or path.is_file())
+    }  # fmt: skip
 
 
 async def _apply(source: Source, tree: Path, host: LocalHost) -> None:
@@ -239,7 +254,7 @@ def clear(source: Source, spec: BuildSpec, cache: Path) -> None:
 
 async def git(host: LocalHost, arguments: list[str], folder: Path, check: bool = True) -> Completed:
     """Run git in a folder. Raises HostError with its words."""
-    done = await host.run(["git", *arguments], cwd=folder, environment=QUIET_GIT, timeout_s=FETCH_TIMEOUT_S)
+    done = await host.run(["git", *PLAIN_GIT, *arguments], cwd=folder, environment=QUIET_GIT, timeout_s=FETCH_TIMEOUT_S)
     if check and done.exit_code:
         words = done.output.strip()[-600:]
         raise HostError(f"git {arguments[0]} failed: {words}", "is the repository complete, and are you allowed to?")
@@ -278,18 +293,21 @@ async def _found(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool)
 
 
 async def _commit(spec: BuildSpec, folder: Path, host: LocalHost, is_clone: bool) -> Source | None:
-    """The commit in a repository. In the cache's clone a branch is the origin's: the clone's own does not move."""
+    """The commit in a repository, of a tag before a branch. In the cache's clone a branch is the origin's: the clone's
+    own does not move.
+    """
     ref = spec.ref or "HEAD"
-    names = [f"refs/remotes/origin/{ref}", f"refs/tags/{ref}", ref] if is_clone else [ref]
+    names = [f"refs/tags/{ref}", f"refs/remotes/origin/{ref}", ref] if is_clone else [ref]
     for name in names:
         shown = await git(
             host, ["show", "--no-patch", "--format=%H%x00%ct%x00%cI%x00%an%x00%s", f"{name}^{{commit}}", "--"], folder,
             check=False,
         )  # fmt: skip
         if shown.exit_code == 0:
-            commit, unix_s, date, author, subject = shown.output.strip("\n").split("\0", 4)
+            commit, unix_s, date, author, subject = shown.output.split("\0", 4)  # with git's warnings before or after
             found = Source(
-                name=_name(spec), origin=_origin(spec), commit=commit, subject=subject, author=author, date=date,
+                name=_name(spec), origin=_origin(spec), commit=commit.rpartition("\n")[2],
+                subject=subject.partition("\n")[0], author=author, date=date,
                 unix_s=int(unix_s),
             )  # fmt: skip
             return _patched(found, spec)
@@ -314,11 +332,12 @@ def _patched(source: Source, spec: BuildSpec) -> Source:
 
 
 def hash_of_tree(root: Path) -> str:
-    """SHA-256 of the names, modes and contents below a folder, without .git."""
+    """SHA-256 of the names, modes and contents below a folder, without .git; of a link, its target's name."""
     digest = hashlib.sha256()
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name != ".git")
-        for name in sorted(files):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        for name in sorted([*files, *links]):
             path = Path(folder) / name
             if path.is_symlink():
                 content = f"link {path.readlink()}"

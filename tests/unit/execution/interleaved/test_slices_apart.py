@@ -17,8 +17,9 @@ from mydyno.execution.planning.forecast import forecast
 from mydyno.execution.planning.preview import plan_parts
 from mydyno.execution.planning.time_plan import shape_of
 from mydyno.execution.study_record import Request
+from mydyno.experiments import load
 from mydyno.hosts.paths import HostPaths
-from mydyno.model.definition.experiment import Experiment, ServerSpec
+from mydyno.model.definition.experiment import Experiment, ServerSpec, StepSpec
 from mydyno.model.definition.plan import Design, make_plan
 from mydyno.model.definition.specs import ProfileSpec
 from mydyno.model.stored.counted import ROW_LOCKS, Bucket, EventTotal, KernelEvent, KernelTotals, WaitTotals
@@ -175,6 +176,22 @@ async def test_what_cannot_be_measured_is_refused_before_anything_starts(
     with pytest.raises(HostError, match=words):
         await study(script, paths, tmp_path, refused)
     assert not (tmp_path / "studies").exists()
+
+
+@kinds
+def test_a_search_is_refused_which_has_another_load_in_each_slice(kind: str, paths: HostPaths) -> None:
+    of, _ = load("capacity", None, (f"profile.{kind}=true",))
+    plan = make_plan(of, Design("interleaved", "of a search"))
+    (obstacle,) = [one for one in forecast(of, plan, paths).obstacles if one.startswith(f"profile.{kind}")]
+    assert "a capacity search has another load in each slice" in obstacle
+
+
+def test_statements_are_refused_which_have_no_slices(paths: HostPaths) -> None:
+    step = StepSpec(workload="replay", replay="shop.capture", statements=True, connections=(1,), warmup=0)
+    of = asked("waits").model_copy(update={"steps": (step,)})
+    plan = make_plan(of, Design("interleaved", "of statements"))
+    (obstacle,) = [one for one in forecast(of, plan, paths).obstacles if one.startswith("profile.waits")]
+    assert "there are no slices to profile" in obstacle
 
 
 @pytest.mark.parametrize(

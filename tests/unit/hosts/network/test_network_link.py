@@ -91,7 +91,7 @@ def test_a_shape_is_in_force_if_tc_reports_it_and_nothing_else(
 
 def test_latency_comes_first_and_the_bandwidth_hangs_below_it() -> None:
     lines = [" ".join(words) for words in Shape(1e9, "50us").commands("dyno-load")]
-    assert lines[0] == "tc qdisc add dev dyno-load root handle 1: netem delay 50us"
+    assert lines[0] == "tc qdisc add dev dyno-load root handle 1: netem delay 50us limit 100000"
     assert "parent 1:1 handle 10: tbf" in lines[1]
     assert Shape().commands("dyno-load") == []
 

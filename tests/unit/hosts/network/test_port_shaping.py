@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,10 @@ class FakeTc(FakeHost):
     def tc(self, argv: list[str]) -> str | subprocess.CompletedProcess[str]:
         words = " ".join(argv)
         if words.startswith("tc -json qdisc show"):
-            return f'[{{"handle": "{self.roots.get(argv[-1], "0:")}", "root": true}}]'
+            root = {"kind": "htb", "handle": self.roots.get(argv[-1], "0:"), "root": True}
+            return json.dumps([root, {"kind": "netem", "parent": "d1d0:a", "options": {"delay": {"delay": 0.002}}}])
+        if "class show" in words:
+            return SHOWN
         if self.refused and self.refused in words:
             return subprocess.CompletedProcess(argv, 2, "", "refused")
         if words.startswith("tc qdisc add dev") and "root" in argv:
@@ -76,6 +80,23 @@ def test_classes_are_read_from_what_tc_shows_and_those_of_others_are_not() -> No
     found = parse_classes(SHOWN)
     assert sorted(found) == [1, 10]
     assert (found[1].rate, found[1].sent_bytes, found[1].sent_packets) == ("98439Kbit", 1500, 3)
+
+
+@pytest.mark.parametrize(
+    ("number", "shape", "holds"),
+    [
+        (1, Shape(1e8), True),
+        (1, Shape(1e8, "2ms"), False),
+        (1, Shape(1e9), False),
+        (10, Shape(1.0158e9, "2ms"), True),
+        (10, Shape(1.0158e9), False),
+        (10, Shape(None, "2ms"), False),
+    ],
+)
+def test_a_class_is_compared_with_its_shape(
+    shaping: Callable[[FakeTc], PortShaping], number: int, shape: Shape, holds: bool
+) -> None:
+    assert shaping(FakeTc()).state("eth1", number).is_in_force(shape) is holds
 
 
 def test_classes_share_a_root_that_goes_with_the_last(shaping: Callable[[FakeTc], PortShaping]) -> None:

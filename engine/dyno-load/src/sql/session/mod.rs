@@ -335,6 +335,8 @@ impl Session for SqlSession {
         Traffic {
             raw_sent_bytes: counters.raw_bytes_out,
             raw_received_bytes: counters.raw_bytes_in,
+            compressed_sent_bytes: counters.compressed_bytes_out,
+            compressed_received_bytes: counters.compressed_bytes_in,
             wire_sent_bytes: counters.wire_bytes_out,
             wire_received_bytes: counters.wire_bytes_in,
         }
