@@ -9,11 +9,16 @@
 mod common;
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{client, plain, run, variable, PrivateServer};
 
-/// A schema and a folder of one test's own.
+/// A test counts what the whole server counts.
+static SERVER: Mutex<()> = Mutex::new(());
+
+/// A schema and a folder of one test's own, and the server for it alone.
 struct Place {
+    _alone: MutexGuard<'static, ()>,
     socket: String,
     database: &'static str,
     folder: PathBuf,
@@ -22,11 +27,13 @@ struct Place {
 impl Place {
     fn make(test: &str, database: &'static str, tables: &str) -> Option<Place> {
         let socket = variable("DYNO_TEST_SERVER_SOCKET", test)?;
+        let alone = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = std::env::temp_dir().join(format!("dynoload-{database}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let sql = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database}; {tables}");
         client(&socket).exec(&sql).unwrap();
         Some(Place {
+            _alone: alone,
             socket,
             database,
             folder,

@@ -399,6 +399,7 @@ fn a_script_that_sleeps_on_the_thread_of_other_connections_is_named() {
     let Some(socket) = variable("DYNO_TEST_SERVER_SOCKET", test) else {
         return;
     };
+    let _alone = SERVER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let text =
         "ffi.cdef('int usleep(unsigned int);')\nfunction thread_init()\n  con = sysbench.sql.driver():connect()\nend\n\
                 function event()\n  con:query('DO 1')\n  ffi.C.usleep(20000)\nend";
